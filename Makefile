@@ -1,0 +1,95 @@
+# make        what you want before a commit
+# make test   the README's test command: installs PostgreSQL where it can, then runs every test
+# make ci     what CI runs; if it passes here it passes there
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := check
+.DELETE_ON_ERROR:
+
+# The modules of the workspace. tools/ is none of them (docs/adr/0003).
+MODULES  = $(shell go list -f '{{.Dir}}' -m)
+BIN      := $(CURDIR)/bin
+GOLANGCI := $(BIN)/golangci-lint
+FUZZTIME ?= 30s
+COUNT    ?= 1
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: check
+check: build test lint ## Build, test and lint every module
+
+.PHONY: deps
+deps: ## Install what the tests need (the PostgreSQL server), or say how
+	@tools/install-postgres.sh
+
+.PHONY: build
+build: ## Compile every module of the workspace
+	go build work
+
+.PHONY: test
+test: deps ## Every test of every module (./... would stop at the root module)
+	go test -timeout 15m work
+
+.PHONY: race
+race: deps ## Race detector over every test; COUNT=10 repeats
+	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) work
+
+.PHONY: leaks
+leaks: deps ## Tests with the goroutine-leak profile compiled in
+	GOEXPERIMENT=goroutineleakprofile go test -timeout 15m work
+
+# golangci-lint and the others are built once per change of their versions: a linter that starts in
+# a second is one that people run.
+$(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck &: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off GOBIN=$(BIN) go install tool
+	@touch $(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck
+
+.PHONY: tools
+tools: $(GOLANGCI) ## Build the linter, benchstat and govulncheck into bin/
+
+.PHONY: lint
+lint: $(GOLANGCI) ## vet, golangci-lint, go fix and tidy, per module
+	go vet work
+	@for m in $(MODULES); do (cd $$m && echo "lint $$m" && $(GOLANGCI) run ./...); done
+	@out=$$(go fix -diff work 2>&1) || true; test -z "$$out" || { echo "$$out"; echo "run: go fix work"; exit 1; }
+	@for m in $(MODULES) $(CURDIR)/tools; do (cd $$m && GOWORK=off go mod tidy -diff); done
+
+.PHONY: format
+format: $(GOLANGCI) ## Rewrite the files as the linter wants them formatted
+	@for m in $(MODULES); do (cd $$m && $(GOLANGCI) fmt ./...); done
+
+.PHONY: alone
+alone: ## Every module must also build without the workspace
+	@for m in $(MODULES); do (cd $$m && echo "alone $$m" && GOWORK=off go build -o /dev/null ./... && GOWORK=off go vet ./...); done
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for FUZZTIME
+	@go list -f '{{.Dir}}' work | while read -r d; do \
+	  { grep -ho "^func Fuzz[A-Za-z0-9_]*" $$d/*_test.go 2>/dev/null || true; } | sed 's/func //' | while read -r f; do \
+	    echo "fuzz $$f in $$d"; (cd $$d && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .); done; done
+
+.PHONY: bench
+bench: $(BIN)/benchstat deps ## Benchmarks, ten runs, summarised by benchstat
+	go test -run '^$$' -bench . -benchmem -count=10 -cpu 1,2 -timeout 120m work | tee bench.txt
+	$(BIN)/benchstat bench.txt
+
+.PHONY: prove
+prove: deps ## The long versions of everything: more seeds and rounds, race x 10, fuzzing, lab scenarios five times
+	BREAKWATER_PROVE=1 go test -count=1 -timeout 60m work
+	$(MAKE) race COUNT=10
+	$(MAKE) fuzz
+	tools/prove-lab.sh
+
+.PHONY: vuln
+vuln: $(BIN)/govulncheck ## Known vulnerabilities that the code really reaches (asks the Go vulnerability database)
+	@for m in $(MODULES); do (cd $$m && $(BIN)/govulncheck ./...); done
+
+.PHONY: lab
+lab: ## A real primary with three replicas, traffic, and a live table
+	go run ./cmd/breakwater lab
+
+.PHONY: ci
+ci: ## Everything that CI runs
+	.ci/run
