@@ -1,0 +1,253 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Breaker guards one thing. Make it with [New]; it must not be copied. All
+// its methods may be called at any time from any goroutine, from callbacks too.
+type Breaker struct {
+	name  string // immutable after New
+	clock clock  // immutable after New
+
+	word     atomic.Uint64            // layout in state.go; written only under mu
+	settings atomic.Pointer[settings] // replaced only under mu; what it points to is immutable
+	refusal  atomic.Pointer[OpenError]
+
+	_ [lineSize]byte // BenchmarkPadding: every call writes the cell and reads the word
+
+	cell     atomic.Uint64 // layout in state.go
+	rejected atomic.Uint64
+	ignored  atomic.Uint64
+	late     atomic.Uint64
+	faults   atomic.Uint64
+	sampling atomic.Uint64 // a success whose number has none of these bits looks at the clock; written under mu
+	edge     atomic.Int64  // when the next step of a time window begins, since the clock's base; written under mu
+
+	mu struct {
+		sync.Mutex
+		detectors []detector        // one a rule, in the order of Config.Rules
+		signals   []*signalDetector // those of detectors
+		times     []*timeWindow     // those of detectors
+
+		successes  uint64 // the cell's count without its modulus
+		failures   uint64
+		streak     uint64 // failures since the last success
+		streakMark uint64 // successes at the last failure
+
+		since          time.Time     // of the state
+		reason         Reason        // of the newest transition
+		openReason     Reason        // of the newest opening
+		openings       uint64        // since New
+		period         time.Duration // newest open period before jitter; 0: clean
+		closedAt       time.Duration // newest recovery, since the clock's base
+		probeSuccesses int           // in this half-open
+		expired        bool          // Probe.Longest has passed in this half-open
+		stopTimer      func() bool   // the timer of this state, nil if it has none
+
+		queue      []event // not delivered yet, oldest first
+		delivering bool    // some goroutine is in an observer's function
+	}
+}
+
+// lineSize keeps two words from sharing a cache line, or the pair of lines that
+// processors fetch together.
+const lineSize = 128
+
+// settings is a Config with its defaults and what is made from it.
+type settings struct {
+	Config
+	slots []*slot // Probe.Concurrent of them
+}
+
+// New makes a closed breaker. The error names every fault of the Config.
+func New(c Config) (*Breaker, error) { return newBreaker(c, realClock{time.Now()}) }
+
+func newBreaker(c Config, clk clock) (*Breaker, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.Classify == nil {
+		c.Classify = defaultClassify
+	}
+	b := &Breaker{name: c.Name, clock: clk}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.since = clk.wall()
+	b.settings.Store(&settings{Config: c, slots: newSlots(nil, c.Probe.Concurrent)})
+	b.installLocked(c.Rules)
+	t := b.tallyLocked()
+	for _, d := range b.mu.detectors {
+		d.reset(t)
+	}
+	b.retimeLocked()
+	b.word.Store(pack(0, Closed, b.timedLocked()))
+	return b, nil
+}
+
+// installLocked makes the detectors of rules.
+func (b *Breaker) installLocked(rules []Rule) {
+	b.mu.detectors, b.mu.signals, b.mu.times = nil, nil, nil
+	for _, r := range rules {
+		d := r.detector()
+		b.mu.detectors = append(b.mu.detectors, d)
+		switch d := d.(type) {
+		case *signalDetector:
+			b.mu.signals = append(b.mu.signals, d)
+		case *timeWindow:
+			b.mu.times = append(b.mu.times, d)
+		}
+	}
+}
+
+// Name returns Config.Name.
+func (b *Breaker) Name() string { return b.name }
+
+// State returns what the breaker does now: one atomic load.
+func (b *Breaker) State() State { return stateOf(b.word.Load()) }
+
+// Allow asks whether a call may run. If it may, report its end with
+// [Permit.Done], exactly once and on every path; [Do] does that for you. A
+// refusal is an [*OpenError], which matches [ErrOpen]; it costs no lock, no
+// allocation and, in Open, no look at the clock (REQ-B4).
+func (b *Breaker) Allow() (Permit, error) {
+	w := b.word.Load()
+	if w&stateMask == uint64(Closed) {
+		return Permit{b: b, word: w}, nil
+	}
+	return b.allow(w, false)
+}
+
+// AllowProbe is Allow for the owner of reserved probes ([Probe.Reserved]): it
+// gets the half-open probes that Allow is refused. Without Reserved the two
+// are the same.
+func (b *Breaker) AllowProbe() (Permit, error) { return b.allow(b.word.Load(), true) }
+
+// allow decides in any state. The loop ends: each further turn needs a change
+// of state, or a Reconfigure, since the turn before.
+func (b *Breaker) allow(w uint64, owner bool) (Permit, error) {
+	for ; ; w = b.word.Load() {
+		switch stateOf(w) {
+		case Closed, ForcedClosed, Disabled:
+			return Permit{b: b, word: w}, nil
+		case HalfOpen:
+			p, stale := b.reserve(w, owner)
+			if stale {
+				continue
+			}
+			if p != nil {
+				return Permit{b: b, word: w, probe: p}, nil
+			}
+		default:
+		}
+		b.rejected.Add(1)
+		return Permit{}, b.refusal.Load()
+	}
+}
+
+// errUnwound is the reason of a call that did not return.
+var errUnwound = errors.New("panic or runtime.Goexit") //nolint:gochecknoglobals // a constant in all but its type
+
+// Do runs fn if b allows it and reports how it ended. A refusal returns the
+// zero value and an [*OpenError] without running fn.
+//
+// An error that fn returns after ctx was cancelled (not: timed out) is Ignored,
+// also where the error does not say so, without asking Classify. A panic or
+// runtime.Goexit in fn is a Failure and goes on unchanged (REQ-B10). What fn
+// returns is returned as it is.
+func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
+	p, err := b.Allow()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			p.DoneAs(Failure, errUnwound)
+		}
+	}()
+	v, err := fn(ctx)
+	returned = true
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		p.DoneAs(Ignored, err)
+	} else {
+		p.Done(err)
+	}
+	return v, err
+}
+
+// Observe hands a value to the [Signal] of that name, once a sample. +Inf is a
+// value like any other: infinitely late, for one. NaN is no value: it is
+// reported as a fault and changes nothing, as is a name that no rule has. In
+// Open, ForcedOpen and Disabled a value changes nothing.
+func (b *Breaker) Observe(signal string, value float64) {
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	i := slices.IndexFunc(b.mu.signals, func(d *signalDetector) bool { return d.rule.Name == signal })
+	switch {
+	case i < 0:
+		b.faultLocked(Fault{Part: "Observe", Detail: "no Signal rule is named " + signal})
+	case value != value:
+		b.faultLocked(Fault{Part: "Observe", Detail: "NaN for signal " + signal})
+	default:
+		b.observeLocked(b.mu.signals[i], value)
+	}
+}
+
+func (b *Breaker) observeLocked(d *signalDetector, value float64) {
+	switch b.State() {
+	case Closed:
+		if d.observe(value) >= d.rule.Breaches {
+			b.openLocked(d.reason())
+		}
+	case HalfOpen:
+		if d.observe(value) > 0 {
+			b.openLocked(d.reason())
+		} else {
+			b.judgeHalfOpenLocked()
+		}
+	case ForcedClosed:
+		d.observe(value)
+	default:
+	}
+}
+
+// Trip is evidence from outside that the target is down, such as a sampler that
+// cannot reach its node. It opens a closed breaker, is a failed recovery in
+// half-open, and does nothing in every other state. An empty r.Rule becomes
+// [RuleExternal].
+func (b *Breaker) Trip(r Reason) {
+	setDefault(&r.Rule, RuleExternal)
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	if s := b.State(); s == Closed || s == HalfOpen {
+		b.openLocked(r)
+	}
+}
+
+// Force puts the breaker into ForcedOpen, ForcedClosed or Disabled until the
+// next Force; Closed gives it back to its rules, starting closed and clean,
+// with an open period of Base. Any other state is an error. why becomes the
+// Detail of the transition's reason. Calls under way count for nothing after it.
+func (b *Breaker) Force(s State, why string) error {
+	switch s {
+	case ForcedOpen, ForcedClosed, Disabled, Closed:
+	default:
+		return fault("state to force", s, "use forced_open, forced_closed, disabled, or closed for automatic")
+	}
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	if b.State() == s && s != Closed {
+		return nil
+	}
+	b.mu.period = 0
+	b.moveLocked(s, Reason{Rule: RuleForced, Detail: why})
+	return nil
+}

@@ -1,0 +1,186 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Config says how a breaker decides. The zero value works: it opens after five
+// consecutive failures for one second.
+type Config struct {
+	// Name appears in errors, transitions and statistics. Default: empty.
+	Name string
+	// Rules open the breaker, the first that holds. They are judged when a call
+	// fails; a Signal when it is observed. Default: ConsecutiveFailures{Count: 5}.
+	Rules []Rule
+	// Open says how long the breaker stays open. Default: see Backoff.
+	Open Backoff
+	// Probe says how the breaker recovers. Default: see Probe.
+	Probe Probe
+	// Classify says what an error means. It is asked for errors other than nil
+	// (a nil error is a Success), concurrently, with no lock held. If it panics
+	// or answers with no Outcome, the call counts as a Failure and the fault is
+	// reported. Default: an error that wraps context.Canceled is Ignored, any
+	// other is a Failure.
+	Classify func(error) Outcome
+	// Observer is told what happens. Default: nobody is.
+	Observer Observer
+}
+
+// Backoff says how long a breaker stays open. The first period is Base; each
+// failed recovery doubles it up to Max; a clean close resets it (REQ-B6).
+type Backoff struct {
+	// Base is the first open period. Default: 1s.
+	Base time.Duration
+	// Max is the longest open period, before jitter; at least Base. Default: 30s.
+	Max time.Duration
+	// Jitter is added to each period: a uniform draw from 0 to Jitter, once an
+	// opening, so that breakers that open together do not probe together.
+	// Negative: none. Default: 500ms.
+	Jitter time.Duration
+	// Sticky is how long after a close a relapse goes on from the period before
+	// (doubling it, as a failed recovery would) instead of from Base.
+	// Default: 0, off.
+	Sticky time.Duration
+}
+
+// Probe says how an open breaker recovers (REQ-B5).
+type Probe struct {
+	// Concurrent is how many probes may be under way at once, 1 to 1024. Default: 1.
+	Concurrent int
+	// Successes is how many probes in a row must succeed to close. One failure
+	// opens again; ignored ones do not count. Default: 1.
+	Successes int
+	// Lease is how long a probe may keep its slot without reporting; after it
+	// another caller takes the slot and the late result is dropped. Default: 30s.
+	Lease time.Duration
+	// Longest is the longest time in half-open, counted from entering it.
+	// With Signal rules the breaker then closes if at least one probe succeeded
+	// and every signal was observed and stayed at or under its Trip threshold;
+	// else it opens, as after a failed recovery. Without Signal rules it closes
+	// if a probe succeeded (and so none failed); if nothing was seen it stays
+	// half-open, and the first probe that then succeeds closes it.
+	// Default: Open.Max.
+	Longest time.Duration
+	// Reserved gives half-open probes to AllowProbe only; Allow is refused in
+	// half-open. For replicas: the sampler probes, not a user's read.
+	// Default: false.
+	Reserved bool
+}
+
+// The defaults of Config, Backoff and Probe.
+const (
+	defaultBase   = time.Second
+	defaultMax    = 30 * time.Second
+	defaultJitter = 500 * time.Millisecond
+	defaultLease  = 30 * time.Second
+	maxConcurrent = 1024
+)
+
+// withDefaults is c with every field that is zero set to its default.
+func (c Config) withDefaults() Config {
+	if len(c.Rules) == 0 {
+		c.Rules = []Rule{ConsecutiveFailures{}}
+	}
+	c.Rules = slices.Clone(c.Rules)
+	for i, r := range c.Rules {
+		if r != nil {
+			c.Rules[i] = r.withDefaults()
+		}
+	}
+	c.Open = c.Open.withDefaults()
+	c.Probe = c.Probe.withDefaults(c.Open.Max)
+	return c
+}
+
+func (o Backoff) withDefaults() Backoff {
+	setDefault(&o.Base, defaultBase)
+	setDefault(&o.Max, defaultMax)
+	setDefault(&o.Jitter, defaultJitter)
+	o.Jitter = max(o.Jitter, 0)
+	return o
+}
+
+func (p Probe) withDefaults(longest time.Duration) Probe {
+	setDefault(&p.Concurrent, 1)
+	setDefault(&p.Successes, 1)
+	setDefault(&p.Lease, defaultLease)
+	setDefault(&p.Longest, longest)
+	return p
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check returns every fault of a Config with its defaults, joined.
+func (c Config) check() error {
+	errs := []error{c.Open.check(), c.Probe.check()}
+	names := map[string]int{}
+	for i, r := range c.Rules {
+		field := fmt.Sprintf("Rules[%d]", i)
+		if r == nil {
+			errs = append(errs, fault(field, "nil", "remove it"))
+			continue
+		}
+		errs = append(errs, r.check(field))
+		if s, ok := r.(Signal); ok {
+			if first, dup := names[s.Name]; dup {
+				errs = append(errs, fault(field+".Name", fmt.Sprintf("%q", s.Name),
+					fmt.Sprintf("Rules[%d] has it already; give each Signal its own name", first)))
+			}
+			names[s.Name] = i
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o Backoff) check() error {
+	var errs []error
+	if o.Base < 0 {
+		errs = append(errs, fault("Open.Base", o.Base, "use a positive duration, or 0 for 1s"))
+	}
+	if o.Max < o.Base {
+		errs = append(errs, fault("Open.Max", o.Max, fmt.Sprintf("set it to at least Open.Base, %v", o.Base)))
+	}
+	if o.Sticky < 0 {
+		errs = append(errs, fault("Open.Sticky", o.Sticky, "use 0 to switch it off"))
+	}
+	return errors.Join(errs...)
+}
+
+func (p Probe) check() error {
+	var errs []error
+	if p.Concurrent < 0 || p.Concurrent > maxConcurrent {
+		errs = append(errs, fault("Probe.Concurrent", p.Concurrent, "use 1 to 1024, or 0 for 1"))
+	}
+	if p.Successes < 0 {
+		errs = append(errs, fault("Probe.Successes", p.Successes, "use at least 1, or 0 for 1"))
+	}
+	if p.Lease < 0 {
+		errs = append(errs, fault("Probe.Lease", p.Lease, "use a positive duration, or 0 for 30s"))
+	}
+	if p.Longest < 0 {
+		errs = append(errs, fault("Probe.Longest", p.Longest, "use a positive duration, or 0 for Open.Max"))
+	}
+	return errors.Join(errs...)
+}
+
+// fault names a field, its value and the mend.
+func fault(field string, value any, mend string) error {
+	return fmt.Errorf("breaker: %s is %v: %s", field, value, mend)
+}
+
+// defaultClassify ignores the caller's own cancellation (REQ-B9).
+func defaultClassify(err error) Outcome {
+	if errors.Is(err, context.Canceled) {
+		return Ignored
+	}
+	return Failure
+}

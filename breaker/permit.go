@@ -1,0 +1,187 @@
+package breaker
+
+// A Permit lets one call run and takes its result. The zero value, and a
+// permit that was used, do nothing. Do not copy a permit that is not used yet,
+// and do not use one from two goroutines at once.
+type Permit struct {
+	b     *Breaker // nil once used
+	word  uint64   // the state word under which the call was admitted
+	probe *probe   // the reservation, for a half-open probe
+}
+
+// Done reports the end of the call: nil is a Success, any other error is what
+// Config.Classify says. The result counts once, and only if the breaker has
+// not changed its state since the call was admitted (REQ-B8). A success of a
+// closed breaker takes no lock, allocates nothing and, without a time window,
+// reads no clock.
+func (p *Permit) Done(err error) {
+	b := p.b
+	if err != nil || b == nil || p.word&notHotMask != 0 {
+		p.done(err)
+		return
+	}
+	p.b = nil
+	if !sameGeneration(b.cell.Add(cellOne), p.word) {
+		b.undo()
+	}
+}
+
+func (p *Permit) done(err error) {
+	b := p.b
+	if b == nil {
+		return
+	}
+	o := Success
+	if err != nil {
+		o = Failure // also if Classify ends the goroutine
+		defer func() { p.DoneAs(o, err) }()
+		o = b.classify(err)
+		return
+	}
+	p.DoneAs(o, nil)
+}
+
+// DoneAs is Done for a caller who classified the result itself. Of err only
+// the text is used, for the Reason.
+func (p *Permit) DoneAs(o Outcome, err error) {
+	b := p.b
+	if b == nil {
+		return
+	}
+	p.b = nil
+	if o > Fatal {
+		b.report(Fault{Part: "outcome", Detail: o.String() + " counts as a failure"})
+		o = Failure
+	}
+	switch {
+	case stateOf(p.word) == Disabled:
+	case p.probe != nil:
+		b.recordProbe(p.probe, p.word, o, err)
+	case o == Success:
+		b.recordSuccess(p.word)
+	case o == Ignored:
+		b.ignored.Add(1)
+	default:
+		b.recordFailure(p.word, o, err)
+	}
+}
+
+func (b *Breaker) recordSuccess(word uint64) {
+	cell := b.cell.Add(cellOne)
+	switch {
+	case !sameGeneration(cell, word):
+		b.undo()
+	case word&timedFlag != 0 && cell>>cellGenBits&b.sampling.Load() == 0:
+		b.rollWindows()
+	}
+}
+
+// undo takes back a success of an older generation.
+func (b *Breaker) undo() {
+	b.cell.Add(^uint64(cellOne - 1))
+	b.late.Add(1)
+}
+
+// rollWindows begins the next step of the time windows if it is due. Whoever
+// does not get the lock leaves it to the next one: the closed path never waits.
+func (b *Breaker) rollWindows() {
+	now := b.clock.since()
+	if int64(now) < b.edge.Load() || !b.mu.TryLock() {
+		return
+	}
+	defer b.mu.Unlock()
+	t := b.tallyLocked()
+	for _, w := range b.mu.times {
+		w.roll(now, t.successes-min(1, t.successes)) // the caller's own one belongs to the new step
+	}
+	b.retimeLocked()
+}
+
+func (b *Breaker) recordFailure(word uint64, o Outcome, err error) {
+	text := errorText(err)
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	current := b.word.Load()
+	if generationOf(current) != generationOf(word) {
+		b.late.Add(1)
+		return
+	}
+	t := b.failLocked()
+	opens := o == Fatal
+	reason := Reason{Rule: RuleFatal}
+	for _, d := range b.mu.detectors {
+		if r, ok := d.failed(t); ok && !opens {
+			reason, opens = r, true
+		}
+	}
+	b.retimeLocked()
+	if opens && stateOf(current) == Closed {
+		b.openLocked(reason.withError(text))
+	}
+}
+
+// withError adds the text of the last error to the detail.
+func (r Reason) withError(text string) Reason {
+	if text == "" {
+		return r
+	}
+	if r.Detail != "" {
+		r.Detail += ", "
+	}
+	r.Detail += "last error: " + text
+	return r
+}
+
+// failLocked counts one failure.
+func (b *Breaker) failLocked() tally {
+	t := b.tallyLocked()
+	if t.successes != b.mu.streakMark {
+		b.mu.streak, b.mu.streakMark = 0, t.successes
+	}
+	b.mu.failures++
+	b.mu.streak++
+	t.failures, t.streak = b.mu.failures, b.mu.streak
+	return t
+}
+
+// tallyLocked is what was counted until now. A late success that is not undone
+// yet may make the cell's count one too high for a moment, so the difference
+// is signed.
+func (b *Breaker) tallyLocked() tally {
+	seen := b.mu.successes << cellGenBits
+	b.mu.successes += uint64(int64(b.cell.Load()&^uint64(cellGenMask)-seen) >> cellGenBits)
+	return tally{now: b.clock.since(), successes: b.mu.successes, failures: b.mu.failures, streak: b.mu.streak}
+}
+
+func (b *Breaker) timedLocked() bool { return len(b.mu.times) > 0 }
+
+// retimeLocked publishes when and how often successes look at the clock.
+func (b *Breaker) retimeLocked() {
+	if !b.timedLocked() {
+		return
+	}
+	edge, every := b.mu.times[0].edge(), b.mu.times[0].every
+	for _, w := range b.mu.times[1:] {
+		edge, every = min(edge, w.edge()), min(every, w.every)
+	}
+	b.edge.Store(int64(edge))
+	b.sampling.Store(every - 1)
+}
+
+// classify asks Config.Classify. Its panic counts as a failure and is reported
+// (REQ-B18).
+func (b *Breaker) classify(err error) (o Outcome) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		o = Failure
+		if v := recover(); v != nil {
+			b.report(Fault{Part: "Classify", Detail: "panicked; the call counts as a failure", Panic: v})
+		}
+	}()
+	o = b.settings.Load().Classify(err)
+	returned = true
+	return o
+}

@@ -1,0 +1,65 @@
+package breaker
+
+import (
+	"errors"
+	"slices"
+)
+
+// Reconfigure changes the settings of a running breaker (REQ-B16). The state,
+// the counters and what the rules measured stay; the new rules judge from the
+// next result on, and the new Open from the next opening on. A rule takes over
+// the window of the rule of its type before it, in order, a Signal that of the
+// Signal of its name. A Classify or a function of Observer that is nil keeps
+// the one before; the name stays and must be empty or the same. Probes under
+// way finish, also if Concurrent is lowered.
+//
+// The error names every fault; nothing has changed then.
+func (b *Breaker) Reconfigure(c Config) error {
+	c = c.withDefaults()
+	errs := []error{c.check()}
+	if c.Name != "" && c.Name != b.name {
+		errs = append(errs, fault("Name", c.Name, "a breaker keeps its name; leave it empty"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	old := b.settings.Load()
+	c.Name = b.name
+	keepFunctions(&c, &old.Config)
+	before := b.mu.detectors
+	b.installLocked(c.Rules)
+	b.inheritLocked(before)
+	b.settings.Store(&settings{Config: c, slots: newSlots(old.slots, c.Probe.Concurrent)})
+	b.retimeLocked()
+	word := b.word.Load()
+	b.word.Store(pack(generationOf(word), stateOf(word), b.timedLocked()))
+	return nil
+}
+
+func keepFunctions(c, old *Config) {
+	if c.Classify == nil {
+		c.Classify = old.Classify
+	}
+	if c.Observer.OnTransition == nil {
+		c.Observer.OnTransition = old.Observer.OnTransition
+	}
+	if c.Observer.OnFault == nil {
+		c.Observer.OnFault = old.Observer.OnFault
+	}
+}
+
+// inheritLocked lets each detector take over from the first of before that
+// fits; one that finds none starts clean.
+func (b *Breaker) inheritLocked(before []detector) {
+	before = slices.Clone(before)
+	t := b.tallyLocked()
+	for _, d := range b.mu.detectors {
+		d.reset(t)
+		i := slices.IndexFunc(before, func(from detector) bool { return d.inherit(from, t) })
+		if i >= 0 {
+			before = slices.Delete(before, i, i+1)
+		}
+	}
+}

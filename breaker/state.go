@@ -1,0 +1,129 @@
+package breaker
+
+import "strconv"
+
+// A State is what a breaker does with calls. The zero value is Closed.
+type State uint8
+
+const (
+	// Closed passes every call and measures it.
+	Closed State = iota
+	// Open refuses every call until the open period is over.
+	Open
+	// HalfOpen admits a bounded number of probes and refuses all other calls.
+	HalfOpen
+	// ForcedOpen refuses every call until an operator says otherwise.
+	ForcedOpen
+	// ForcedClosed passes every call and measures it, but no rule opens it.
+	ForcedClosed
+	// Disabled passes every call and measures nothing.
+	Disabled
+)
+
+// String returns the state as one lower-case word: closed, open, half_open,
+// forced_open, forced_closed or disabled.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case Open:
+		return "open"
+	case HalfOpen:
+		return "half_open"
+	case ForcedOpen:
+		return "forced_open"
+	case ForcedClosed:
+		return "forced_closed"
+	case Disabled:
+		return "disabled"
+	default:
+		return "state(" + strconv.Itoa(int(s)) + ")"
+	}
+}
+
+// MarshalText returns the word of [State.String]. It never fails.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// An Outcome is what one finished call says about the guarded thing. The zero
+// value is Success.
+type Outcome uint8
+
+const (
+	// Success says that the guarded thing answered.
+	Success Outcome = iota
+	// Failure says that it did not answer as it should.
+	Failure
+	// Ignored says nothing about it: the caller's own cancellation, a query's
+	// own fault. An ignored probe gives its slot back and decides nothing.
+	Ignored
+	// Fatal is a failure that proves by itself that the target is down, a
+	// refused connection for one: it opens a closed breaker at once, whatever
+	// the rules count (REQ-B2).
+	Fatal
+)
+
+// String returns the outcome as one lower-case word.
+func (o Outcome) String() string {
+	switch o {
+	case Success:
+		return "success"
+	case Failure:
+		return "failure"
+	case Ignored:
+		return "ignored"
+	case Fatal:
+		return "fatal"
+	default:
+		return "outcome(" + strconv.Itoa(int(o)) + ")"
+	}
+}
+
+// The state word, read by every call, written only under Breaker.mu:
+//
+//	bits 0..2   State
+//	bit  3      a rule needs the clock of successes (a time window)
+//	bits 4..63  generation, one more with each change of state
+//
+// Legal changes: (Closed, g) to (Open, g+1); (Open, g) to (HalfOpen, g+1);
+// (HalfOpen, g) to (Open, g+1) or (Closed, g+1); by Force any state to
+// ForcedOpen, ForcedClosed, Disabled or Closed with g+1. Reconfigure may flip
+// bit 3 within one generation.
+const (
+	stateMask  = 1<<3 - 1
+	timedFlag  = 1 << 3
+	genShift   = 4
+	notHotMask = stateMask | timedFlag // all zero: closed, and a success needs no clock
+)
+
+// The cell counts successes, by one atomic add each:
+//
+//	bits 0..23   generation, modulo 2^24, written only under Breaker.mu
+//	bits 24..63  successes, cumulative, modulo 2^40
+//
+// The result of the add tells whether the generation of the call still holds;
+// if not, the adder takes its one away again. The count is above the
+// generation so that its overflow falls off the word. A new generation is
+// added as a difference, never stored, so that an add and its undo balance
+// whatever happens between them.
+const (
+	cellGenBits = 24
+	cellGenMask = 1<<cellGenBits - 1
+	cellOne     = 1 << cellGenBits
+)
+
+func pack(generation uint64, s State, timed bool) uint64 {
+	w := generation<<genShift | uint64(s)
+	if timed {
+		w |= timedFlag
+	}
+	return w
+}
+
+func stateOf(word uint64) State       { return State(word & stateMask) }
+func generationOf(word uint64) uint64 { return word >> genShift }
+
+// sameGeneration reports whether a cell still counts for the generation of a
+// permit's word.
+func sameGeneration(cell, word uint64) bool {
+	return (cell^word>>genShift)&cellGenMask == 0
+}

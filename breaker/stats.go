@@ -1,0 +1,77 @@
+package breaker
+
+import "time"
+
+// Stats is a snapshot of a breaker: plain values of one moment, but for the
+// counters that calls raise without a lock, which may be a little ahead.
+// Counters run from New and only grow.
+type Stats struct {
+	Name       string
+	State      State
+	Generation uint64    // one more with each change of state
+	Since      time.Time // of the state
+	Reason     Reason    // of the newest transition
+
+	OpenPeriod time.Duration // the newest, before jitter; 0 if there was none, or after Force
+	RetryAfter time.Duration // left of the open period, jitter included; 0 in every state but Open
+
+	ProbesInFlight int // reservations whose lease is not over
+	ProbeSuccesses int // in this half-open
+
+	ConsecutiveFailures uint64 // since the last success, or since the breaker closed
+	ConsecutiveLimit    int    // the lowest Count of a ConsecutiveFailures rule; 0: no such rule
+
+	Successes uint64 // results that counted
+	Failures  uint64 // results that counted, Fatal ones too
+	Ignored   uint64 // results that say nothing
+	Late      uint64 // results dropped: of an older generation, or of a probe that lost its lease
+	Rejected  uint64 // refusals
+	Openings  uint64
+	Faults    uint64 // see Fault
+}
+
+// Stats returns what the breaker counted. It takes the breaker's lock for a
+// moment; calls of a closed breaker do not wait for it.
+func (b *Breaker) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tallyLocked()
+	word := b.word.Load()
+	s := Stats{
+		Name: b.name, State: stateOf(word), Generation: generationOf(word),
+		Since: b.mu.since, Reason: b.mu.reason, OpenPeriod: b.mu.period,
+		ConsecutiveFailures: t.streak, ConsecutiveLimit: b.consecutiveLimit(),
+		Successes: t.successes, Failures: t.failures,
+		Ignored: b.ignored.Load(), Late: b.late.Load(), Rejected: b.rejected.Load(),
+		Openings: b.mu.openings, Faults: b.faults.Load(),
+	}
+	if t.successes != b.mu.streakMark {
+		s.ConsecutiveFailures = 0
+	}
+	switch s.State {
+	case Open:
+		s.RetryAfter = b.refusal.Load().RetryAfter()
+	case HalfOpen:
+		s.ProbesInFlight, s.ProbeSuccesses = b.probesInFlight(t.now), b.mu.probeSuccesses
+	default:
+	}
+	return s
+}
+
+func (b *Breaker) probesInFlight(now time.Duration) (n int) {
+	for _, sl := range b.settings.Load().slots {
+		if p := sl.Load(); p != nil && !p.expired(now) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *Breaker) consecutiveLimit() (limit int) {
+	for _, r := range b.settings.Load().Rules {
+		if c, ok := r.(ConsecutiveFailures); ok && (limit == 0 || c.Count < limit) {
+			limit = c.Count
+		}
+	}
+	return limit
+}

@@ -1,0 +1,124 @@
+package breaker
+
+import (
+	"math/rand/v2"
+	"time"
+	"weak"
+)
+
+// openLocked opens for a period that REQ-B6 gives, from Closed or HalfOpen.
+func (b *Breaker) openLocked(r Reason) {
+	b.mu.period = b.nextPeriodLocked()
+	b.mu.openReason = r
+	b.mu.openings++
+	b.moveLocked(Open, r)
+}
+
+// nextPeriodLocked is the next open period, before jitter: Base, or twice the
+// period before after a failed recovery or a relapse within Sticky of a close.
+func (b *Breaker) nextPeriodLocked() time.Duration {
+	o := b.settings.Load().Open
+	relapse := b.State() == Closed && b.clock.since()-b.mu.closedAt <= o.Sticky
+	if b.mu.period == 0 || b.State() == Closed && (o.Sticky == 0 || !relapse) {
+		return o.Base
+	}
+	if b.mu.period > o.Max/2 {
+		return o.Max
+	}
+	return max(2*b.mu.period, o.Base)
+}
+
+// moveLocked changes the state: every change goes through here. The cell moves
+// to the new generation before the word does, so that a call which is admitted
+// under the new word finds the cell ready; a result in between is one of the
+// old generation and dropped.
+func (b *Breaker) moveLocked(to State, r Reason) {
+	if b.mu.stopTimer != nil {
+		b.mu.stopTimer()
+		b.mu.stopTimer = nil
+	}
+	word := b.word.Load()
+	from, generation := stateOf(word), generationOf(word)+1
+	b.cell.Add(generation&cellGenMask - (generation-1)&cellGenMask)
+	b.mu.since, b.mu.reason = b.clock.wall(), r
+	b.enterLocked(to, generation)
+	b.word.Store(pack(generation, to, b.timedLocked()))
+	if from != to {
+		b.pushLocked(event{transition: &Transition{
+			Name: b.name, From: from, To: to, At: b.mu.since, Generation: generation, Reason: r, OpenPeriod: b.mu.period,
+		}})
+	}
+}
+
+// enterLocked prepares a state before the state word names it.
+func (b *Breaker) enterLocked(to State, generation uint64) {
+	if to != Open {
+		b.cleanLocked()
+	}
+	refusal := &OpenError{Name: b.name, State: to, Reason: b.mu.openReason, clock: b.clock}
+	s := b.settings.Load()
+	switch to {
+	case Open:
+		refusal.longest = b.mu.period + jitter(s.Open.Jitter)
+		refusal.retryAt = b.clock.since() + refusal.longest
+		b.armLocked(refusal.longest, generation)
+	case HalfOpen:
+		b.mu.probeSuccesses, b.mu.expired = 0, false
+		for _, sl := range s.slots {
+			sl.Store(nil)
+		}
+		b.armLocked(s.Probe.Longest, generation)
+	case ForcedOpen:
+		refusal.Reason = b.mu.reason
+	default:
+		return
+	}
+	b.refusal.Store(refusal)
+}
+
+// cleanLocked forgets what the rules measured.
+func (b *Breaker) cleanLocked() {
+	t := b.tallyLocked()
+	b.mu.streak, b.mu.streakMark = 0, t.successes
+	t.streak = 0
+	for _, d := range b.mu.detectors {
+		d.reset(t)
+	}
+	b.retimeLocked()
+}
+
+// jitter draws from 0 to limit; it is asked once an opening (REQ-B6).
+func jitter(limit time.Duration) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return rand.N(limit + 1) //nolint:gosec // spreads probes, guards nothing
+}
+
+// armLocked sets the timer of a state. It does not keep a dropped breaker
+// alive: a breaker has no Close, and one with a Signal would re-arm for ever.
+func (b *Breaker) armLocked(d time.Duration, generation uint64) {
+	ref := weak.Make(b)
+	b.mu.stopTimer = b.clock.after(d, func() {
+		if b := ref.Value(); b != nil {
+			b.wake(generation)
+		}
+	})
+}
+
+// wake is what the timer of a state does, if that state is still the one.
+func (b *Breaker) wake(generation uint64) {
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	word := b.word.Load()
+	if generationOf(word) != generation {
+		return
+	}
+	switch stateOf(word) {
+	case Open:
+		b.moveLocked(HalfOpen, Reason{Rule: RuleOpenPeriodOver})
+	case HalfOpen:
+		b.expireLocked()
+	default:
+	}
+}
