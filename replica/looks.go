@@ -1,0 +1,262 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// looks is what the samplers have seen, on one mutex that no pick takes. Lock order:
+// it is the innermost lock; no callback runs under it.
+type looks struct {
+	sync.Mutex
+
+	primary   looked
+	known     bool   // primary holds a look
+	positions memory // where the primary was seen
+	witnesses memory // what replicas had received while the primary was unknown
+	wall      int64  // wall clock minus the Set's clock at the last look
+}
+
+// suspendJump is a step of the wall clock against the monotonic one that is taken
+// for a suspended machine, whose monotonic clock stood still.
+const suspendJump = int64(500 * time.Millisecond)
+
+// primaryTurn looks at the primary once.
+func (s *Set) primaryTurn(ctx context.Context) time.Duration {
+	s.nudgeStalled()
+	l, err := s.primary.sample(ctx)
+	if ctx.Err() != nil {
+		return 0
+	}
+	v := s.recordPrimary(l, err)
+	s.primary.announce(v)
+	s.primary.report(v, err)
+	st := s.settings.Load()
+	if s.primary.failures > 1 { // a thousand processes must not hammer it while it restarts
+		return spread(st.Calm)
+	}
+	return spread(st.PrimaryInterval)
+}
+
+// nudgeStalled asks for a sample of each node whose reads in flight have made no
+// progress for a primary interval: a node that froze is then found before its next
+// calm sample.
+func (s *Set) nudgeStalled() {
+	for _, n := range *s.replicas.Load() {
+		busy, finished := n.inFlight.Load() > 0, n.finished.Load()
+		if busy && n.stall.busy && finished == n.stall.finished {
+			n.demand.nudge()
+		}
+		n.stall.busy, n.stall.finished = busy, finished
+	}
+}
+
+// recordPrimary remembers a look at the primary and judges all replicas anew.
+func (s *Set) recordPrimary(l looked, err error) *view {
+	s.looks.Lock()
+	defer s.looks.Unlock()
+	v := primaryView(l, err)
+	s.primary.view.Store(v)
+	if v.condition != Fit {
+		return v
+	}
+	if s.otherHistoryLocked(l) {
+		s.forgetLocked()
+	}
+	s.looks.primary, s.looks.known = l, true
+	s.looks.positions.record(l.Position, l.sent, l.recv)
+	s.looks.witnesses.reset()
+	s.primarySeen.Store(l.sent)
+	for _, n := range *s.replicas.Load() {
+		n.last.prove(l)
+		s.judgeLocked(n)
+	}
+	return v
+}
+
+func primaryView(l looked, err error) *view {
+	switch {
+	case err != nil:
+		return &view{condition: Unreachable, detail: err.Error(), asOf: never}
+	case l.InRecovery:
+		return &view{condition: NotPrimary, asOf: never, detail: "it is in recovery: name the server that takes writes as the primary"}
+	}
+	return &view{asOf: l.recv, sampledAt: l.recv, position: l.Position}
+}
+
+// otherHistoryLocked tells whether positions seen before cannot be compared with this look.
+func (s *Set) otherHistoryLocked(l looked) bool {
+	wall := time.Now().UnixNano() - s.base.UnixNano() - l.recv
+	suspended := wall-s.looks.wall > suspendJump
+	s.looks.wall = wall
+	if suspended {
+		for _, n := range *s.replicas.Load() {
+			n.last.ok = false
+			n.demand.nudge()
+		}
+	}
+	p := s.looks.primary
+	newest, _ := s.looks.positions.newest()
+	wentBack := l.Position < newest
+	if wentBack {
+		for _, n := range *s.replicas.Load() {
+			n.last.ok, n.last.unproven = false, true
+		}
+	}
+	return suspended || s.looks.known && (wentBack || p.SystemID != l.SystemID || p.Timeline != l.Timeline)
+}
+
+// prove compares a replica's look with one at the primary that was sent after it: who held more then
+// holds another history. A primary that crashed comes back without the WAL that it had not
+// written, which no replica holds; one that was restored comes back without more.
+func (last *lastLook) prove(primary looked) {
+	if last.ok && last.err == nil && last.recv < primary.sent {
+		last.diverged = last.diverged || last.Position > primary.Position
+		last.unproven = false
+	}
+}
+
+// forgetLocked drops the memory; replicas are sampled anew at once.
+func (s *Set) forgetLocked() {
+	s.looks.positions.reset()
+	s.looks.witnesses.reset()
+	for _, n := range *s.replicas.Load() {
+		n.demand.nudge()
+	}
+}
+
+// recordReplica remembers a sample of a replica and publishes what it says.
+func (s *Set) recordReplica(n *node, l looked, err error) *view {
+	s.looks.Lock()
+	defer s.looks.Unlock()
+	n.last.err = err
+	if err == nil {
+		n.last.take(l)
+		s.witnessLocked(n)
+		if n.last.unproven {
+			s.primary.demand.nudge()
+		}
+	}
+	newest, known := s.looks.positions.newest()
+	n.last.settleDoubt(err == nil && known && l.Position < newest)
+	return s.judgeLocked(n)
+}
+
+// take replaces the look, keeping what only a receiver tells.
+func (last *lastLook) take(l looked) {
+	if last.Instance != l.Instance {
+		last.timeline, last.diverged = 0, false
+	}
+	last.looked, last.ok = l, true
+	switch {
+	case l.Timeline != 0:
+		last.timeline = l.Timeline
+	case last.timeline == 0:
+		last.timeline = l.ControlTimeline
+	}
+}
+
+// settleDoubt: a replica behind the position just looked at is in doubt until it
+// has caught up twice.
+func (last *lastLook) settleDoubt(behind bool) {
+	if behind {
+		last.doubt, last.caughtUp = true, 0
+		return
+	}
+	last.caughtUp++
+	last.doubt = last.doubt && last.caughtUp < 2
+}
+
+// witnessLocked: while the primary is unknown, what a replica has received proves what the
+// primary had written. It can raise a sibling's Lo, never lower a Hi.
+func (s *Set) witnessLocked(n *node) {
+	l := n.last
+	lost := sub(l.recv, s.primarySeen.Load()) > s.settings.Load().lost()
+	if s.looks.known && lost && l.Received != 0 && l.timeline == s.looks.primary.Timeline && l.SystemID == s.looks.primary.SystemID {
+		s.looks.witnesses.record(l.Received, l.sent, l.recv)
+	}
+}
+
+// judgeLocked publishes what is known of a replica.
+func (s *Set) judgeLocked(n *node) *view {
+	v := &view{asOf: never}
+	last := &n.last
+	v.condition, v.detail = s.conditionLocked(n)
+	if last.ok {
+		v.position, v.sampledAt = last.Position, last.recv
+		v.doubt, v.down, v.paused = last.doubt, last.ReceiverDown, last.ReplayPaused
+		v.lo = max(loOf(&s.looks.positions, last), loOf(&s.looks.witnesses, last))
+		if v.condition == Fit && last.Position > 0 {
+			v.asOf = s.looks.positions.asOf(last.Position)
+		}
+	}
+	n.view.Store(v)
+	return v
+}
+
+// loOf is the evidence of lag as of the sample: a newer look at the primary proves nothing.
+func loOf(m *memory, last *lastLook) int64 {
+	if at, ok := m.missingSince(last.Position); ok {
+		return max(0, last.sent-at)
+	}
+	return 0
+}
+
+// conditionLocked finds what bars a replica whatever a read asks for.
+func (s *Set) conditionLocked(n *node) (Condition, string) {
+	last, p := &n.last, &s.looks.primary
+	switch {
+	case last.err != nil:
+		return Unreachable, last.err.Error()
+	case !last.ok:
+		return NoSample, "it has not been sampled yet"
+	case s.looks.known && last.Instance != "" && last.Instance == p.Instance:
+		return Duplicate, fmt.Sprintf("it is the same server as %q: give each node its own", s.primary.Name)
+	case !last.InRecovery:
+		return Promoted, s.promotedDetailLocked(last)
+	case last.MissingRights != "":
+		return NoRights, last.MissingRights
+	case s.looks.known && last.SystemID != p.SystemID:
+		return OtherCluster, fmt.Sprintf("its system identifier is %s, the primary's %s: it is a replica of another cluster", last.SystemID, p.SystemID)
+	case s.looks.known && last.timeline != 0 && p.Timeline != 0 && last.timeline != p.Timeline:
+		return OtherTimeline, fmt.Sprintf("it follows timeline %d, the primary is on %d", last.timeline, p.Timeline)
+	case last.diverged:
+		return OtherTimeline, "it held more than the primary did later, so it is of another history: rebuild it"
+	case last.unproven:
+		return NoSample, "the primary's WAL position went back, and it has not been compared with that yet"
+	}
+	return s.twinLocked(n)
+}
+
+func (s *Set) promotedDetailLocked(last *lastLook) string {
+	if s.looks.known && last.SystemID == s.looks.primary.SystemID {
+		return fmt.Sprintf("it is no longer in recovery (timeline %d, the primary is on %d): two servers take writes", last.Timeline, s.looks.primary.Timeline)
+	}
+	return "it is not in recovery: it is no replica"
+}
+
+// twinLocked finds an earlier node that is the same server.
+func (s *Set) twinLocked(n *node) (Condition, string) {
+	for _, other := range *s.replicas.Load() {
+		if other == n {
+			break
+		}
+		if other.last.ok && other.last.err == nil && n.last.Instance != "" && other.last.Instance == n.last.Instance {
+			return Duplicate, fmt.Sprintf("it is the same server as %q: give each node its own", other.Name)
+		}
+	}
+	return Fit, ""
+}
+
+// lookAtPrimary waits for a look at the primary that begins now, shared by all who wait.
+func (s *Set) lookAtPrimary(ctx context.Context) (position uint64, sent int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.settings.Load().SampleTimeout) // one under way, then ours
+	defer cancel()
+	r := s.primary.demand.join()
+	if err := r.wait(ctx); err != nil {
+		return 0, 0, err
+	}
+	return r.position, r.sent, nil
+}

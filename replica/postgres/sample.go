@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"fmt"
+
+	"github.com/breakwater-go/breakwater/replica"
+)
+
+// SampleSQL samples a primary or a replica in one round trip. It takes no
+// parameters and returns one row, which [ScanLook] reads. It needs a role with the
+// rights of pg_monitor (without them the WAL receiver's columns are null) and
+// PostgreSQL 10 or later.
+//
+// The reference on a primary is the insert position: with synchronous_commit=off a
+// commit is acknowledged before its WAL is written, and an acknowledged commit was
+// missing below the write position in 116 of 150 samples, below the insert
+// position in none.
+const SampleSQL = `SELECT r.in_recovery,
+ (SELECT system_identifier::text FROM pg_control_system()),
+ extract(epoch FROM pg_postmaster_start_time())::text || ':' || current_setting('port'),
+ CASE WHEN r.in_recovery THEN pg_last_wal_replay_lsn()::text ELSE pg_current_wal_insert_lsn()::text END,
+ CASE WHEN r.in_recovery THEN pg_last_wal_receive_lsn()::text END,
+ CASE WHEN r.in_recovery THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+ CASE WHEN r.in_recovery THEN (SELECT received_tli::text FROM pg_stat_wal_receiver) END,
+ (SELECT timeline_id::text FROM pg_control_checkpoint()),
+ CASE WHEN r.in_recovery THEN (SELECT status FROM pg_stat_wal_receiver) END,
+ CASE WHEN r.in_recovery THEN pg_is_wal_replay_paused() ELSE false END,
+ pg_has_role('pg_read_all_stats', 'USAGE'),
+ current_user::text,
+ pg_size_bytes(current_setting('wal_segment_size'))
+FROM (SELECT pg_is_in_recovery() AS in_recovery) r`
+
+// Row is a row of SampleSQL: pgx.Row and *sql.Row satisfy it.
+type Row interface{ Scan(dest ...any) error }
+
+type sampleRow struct {
+	inRecovery, paused, rights                          bool
+	systemID, instance, user                            string
+	position, received, walfileTLI, receivedTLI, ctlTLI *string
+	receiver                                            *string
+	segmentSize                                         int64
+}
+
+// ScanLook reads the row of SampleSQL.
+func ScanLook(row Row) (replica.Look, error) {
+	var r sampleRow
+	err := row.Scan(&r.inRecovery, &r.systemID, &r.instance, &r.position, &r.received, &r.walfileTLI,
+		&r.receivedTLI, &r.ctlTLI, &r.receiver, &r.paused, &r.rights, &r.user, &r.segmentSize)
+	if err != nil {
+		return replica.Look{}, err
+	}
+	return r.look()
+}
+
+func (r *sampleRow) look() (replica.Look, error) {
+	l := replica.Look{SystemID: r.systemID, Instance: r.instance, InRecovery: r.inRecovery, ReplayPaused: r.paused}
+	var err error
+	if l.Position, err = parseNull(r.position); err != nil {
+		return l, err
+	}
+	if !r.inRecovery {
+		l.Position = Normalize(l.Position, uint64(r.segmentSize))
+		l.Timeline, err = parseTimeline(r.walfileTLI, 16)
+		return l, err
+	}
+	if !r.rights {
+		l.MissingRights = fmt.Sprintf("the sampling role may not see the WAL receiver: GRANT pg_monitor TO %s", r.user)
+	}
+	l.ReceiverDown = r.receiver == nil || *r.receiver != "streaming"
+	if l.Received, err = parseNull(r.received); err != nil {
+		return l, err
+	}
+	return l, r.replicaTimeline(&l)
+}
+
+// replicaTimeline prefers the receiver's timeline: the control file's lags until the
+// next restart point.
+func (r *sampleRow) replicaTimeline(l *replica.Look) (err error) {
+	if r.receivedTLI != nil {
+		l.Timeline, err = parseTimeline(r.receivedTLI, 10)
+		return err
+	}
+	l.ControlTimeline, err = parseTimeline(r.ctlTLI, 10)
+	return err
+}

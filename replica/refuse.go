@@ -1,0 +1,52 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+)
+
+// refuse builds the error of a read that no node may take.
+func (s *Set) refuse(nodes []*node, st *Settings, r *Requirement, now int64) error {
+	if s.ctx.Err() != nil {
+		return ErrClosed
+	}
+	e := &NoReplicaError{Reasons: make([]NodeReason, 0, len(nodes))}
+	for _, n := range nodes {
+		reason, retry := s.reason(n, st, r, now)
+		e.Reasons = append(e.Reasons, reason)
+		if retry > 0 && (e.RetryAfter == 0 || retry < e.RetryAfter) {
+			e.RetryAfter = retry
+		}
+	}
+	return e
+}
+
+// reason says why a node was not picked. Its samples are asked before its breaker,
+// since they say why that is open.
+func (s *Set) reason(n *node, st *Settings, r *Requirement, now int64) (NodeReason, time.Duration) {
+	v := n.view.Load()
+	cond, _ := v.check(now, st, r, s.primarySeen.Load())
+	reason := NodeReason{Node: n.Name, Condition: cond, Detail: v.explain(cond, now, st, r)}
+	switch {
+	case n.Name == r.Except:
+		reason.Condition, reason.Detail = Excepted, "the read asked for another node"
+	case !n.admits():
+		b := n.breaker.Stats()
+		if cond != Unreachable && !cond.structural() {
+			reason.Condition, reason.Detail = Open, fmt.Sprintf("breaker %v: %v", b.State, b.Reason)
+		}
+		return reason, b.RetryAfter
+	case cond == Fit:
+		reason.Condition, reason.Detail = Saturated, fmt.Sprintf("%d reads in flight, its cap", n.MaxInFlight)
+	}
+	return reason, 0
+}
+
+func (s *Set) refusePrimary(r Requirement) error {
+	n := s.primary
+	reason := NodeReason{Node: n.Name, Condition: Saturated, Detail: fmt.Sprintf("%d reads in flight, its cap", n.MaxInFlight)}
+	if r.Except == n.Name {
+		reason.Condition, reason.Detail = Excepted, "the read asked for another node"
+	}
+	return &NoReplicaError{Reasons: []NodeReason{reason}}
+}

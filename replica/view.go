@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+)
+
+// view is what the samples say of a node. It is immutable: each look publishes a new one.
+// Instants are nanoseconds of the Set's clock.
+type view struct {
+	condition Condition // Fit or a structural one
+	detail    string
+	asOf      int64 // the node holds every commit acknowledged before; Hi = now − asOf
+	lo        int64 // evidence of lag, as of the sample
+	sampledAt int64 // when the look had returned
+	position  uint64
+	doubt     bool
+	down      bool // its WAL receiver does not stream
+	paused    bool
+}
+
+// check tells whether a read may be sent to the node now. It is memory only.
+func (v *view) check(now int64, s *Settings, r *Requirement, primarySeen int64) (c Condition, unverified bool) {
+	switch {
+	case v.condition != Fit:
+		return v.condition, false
+	case v.lo > int64(s.Trip):
+		return Late, false
+	case sub(now, v.asOf) <= s.limit(r):
+		return Fit, false
+	case sub(now, primarySeen) <= s.lost():
+		return Stale, false
+	case r.AcceptUnverified && v.wasFresh(now, s, r, primarySeen):
+		return Fit, true
+	}
+	return UnknownPrimary, false
+}
+
+// wasFresh tells whether the node was within the bound when the primary was last
+// seen, less than the grace ago, and is still sampled (REQ-R14).
+func (v *view) wasFresh(now int64, s *Settings, r *Requirement, primarySeen int64) bool {
+	return s.Grace > 0 && sub(now, primarySeen) <= int64(s.Grace) &&
+		sub(primarySeen, v.asOf) <= s.limit(r) &&
+		sub(now, v.sampledAt) <= int64(s.MaxStaleness)
+}
+
+// explain puts a refusal into words, with the measured value and the threshold.
+func (v *view) explain(c Condition, now int64, s *Settings, r *Requirement) string {
+	hi, limit := hiText(sub(now, v.asOf)), time.Duration(s.limit(r))
+	switch c {
+	case Late:
+		return fmt.Sprintf("lag at least %v, over %v", round3(time.Duration(v.lo)), s.Trip)
+	case Stale:
+		return fmt.Sprintf("staleness up to %s, over %v%s", hi, limit, s.boundHint(limit))
+	case UnknownPrimary:
+		return fmt.Sprintf("the primary cannot be sampled, so staleness up to %s cannot be bounded by %v", hi, limit)
+	}
+	return v.detail
+}
+
+// boundHint says why a bound below what sampling can show is refused most of the time.
+func (s *Settings) boundHint(limit time.Duration) string {
+	if limit >= s.floor() {
+		return ""
+	}
+	return fmt.Sprintf("; a bound under %v needs a shorter sampling interval than Calm %v", s.floor(), s.Calm)
+}
+
+func hiText(hi int64) string {
+	if time.Duration(hi) == Never {
+		return "unbounded"
+	}
+	return round3(time.Duration(hi)).String()
+}
+
+func round3(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
