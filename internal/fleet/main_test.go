@@ -1,0 +1,75 @@
+package fleet_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/breakwater-go/breakwater/internal/fleet"
+)
+
+// The root module has no driver, so the tests speak SQL through psql, which the
+// caller of Start injects as any other function.
+type psql string
+
+// query returns the rows of one statement, columns separated by "|".
+func (p psql) query(ctx context.Context, dsn, query string) (string, error) {
+	cmd := exec.CommandContext(ctx, string(p), "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", query)
+	cmd.Env = append(os.Environ(), "PGCONNECT_TIMEOUT=5")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("psql: %w: %s", err, strings.TrimSpace(said.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func (p psql) run(ctx context.Context, dsn, query string) error {
+	_, err := p.query(ctx, dsn, query)
+	return err
+}
+
+// needPsql fails, never skips, where there is no server: Find says what to install.
+func needPsql(t *testing.T) psql {
+	t.Helper()
+	bin, err := fleet.Find(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bin.Psql() == "" {
+		t.Fatalf("no psql in %s: install PostgreSQL's client programs", bin.Dir)
+	}
+	return psql(bin.Psql())
+}
+
+// start makes a fleet that ends with the test, and checks that nothing is left.
+func start(t *testing.T, cfg fleet.Config) *fleet.Fleet {
+	t.Helper()
+	cfg.SQL = needPsql(t).run
+	cfg.Log = t.Logf
+	f, err := fleet.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return f
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const patience = 20 * time.Second

@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// processes reads /proc. Processes that end meanwhile are left out.
+func processes() ([]proc, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []proc
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := readStat(pid); ok {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// readStat parses "pid (name) state ppid …"; the name may hold anything.
+func readStat(pid int) (proc, bool) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return proc{}, false
+	}
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return proc{}, false
+	}
+	fields := bytes.Fields(text[end+1:])
+	if len(fields) < 2 {
+		return proc{}, false
+	}
+	ppid, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		return proc{}, false
+	}
+	return proc{pid: pid, ppid: ppid, state: fields[0][0], name: string(text[open+1 : end])}, true
+}
+
+// serversIn returns the PostgreSQL processes that work in or below dir: a
+// server and each of its backends has its data directory as working directory.
+func serversIn(dir string) ([]int, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, p := range all {
+		cwd, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.pid), "cwd"))
+		if err != nil || p.state == 'Z' || !isServer(p.name) {
+			continue
+		}
+		if cwd = strings.TrimSuffix(cwd, " (deleted)"); cwd == dir || strings.HasPrefix(cwd, dir+"/") {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids, nil
+}
+
+func isServer(name string) bool {
+	return name == "postgres" || name == "initdb" || name == "postmaster" || name == "pg_basebackup"
+}
