@@ -1,0 +1,83 @@
+package replica_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/breakwater-go/breakwater/replica"
+)
+
+func benchSet(b *testing.B) *replica.Set {
+	b.Helper()
+	c := &cluster{t: b}
+	cfg := c.config(3)
+	cfg.Observer = replica.Observer{}
+	set, err := replica.NewSet(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(set.Close)
+	if err := set.Ready(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	time.Sleep(50 * ms) // let the position of a look reach all views
+	return set
+}
+
+// BenchmarkPick measures a pick among three replicas with its Done, in rounds interleaved with
+// the floor (one atomic load and one atomic add); x-floor is the ratio of the medians.
+func BenchmarkPick(b *testing.B) {
+	set := benchSet(b)
+	b.ReportAllocs()
+	const batch = 20_000
+	var word, cell atomic.Uint64
+	var floors, picks []time.Duration
+	floor := func() {
+		if word.Load() == 0 {
+			cell.Add(1)
+		}
+	}
+	pick := func() {
+		choice, err := set.Pick(replica.Requirement{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		choice.Done(nil)
+	}
+	for b.Loop() {
+		floors = append(floors, timed(batch, floor))
+		picks = append(picks, timed(batch, pick))
+	}
+	f, p := median(floors), median(picks)
+	b.ReportMetric(float64(f)/batch, "floor-ns")
+	b.ReportMetric(float64(p)/batch, "pick-ns")
+	b.ReportMetric(float64(p)/float64(f), "x-floor")
+}
+
+func timed(n int, f func()) time.Duration {
+	begin := time.Now()
+	for range n {
+		f()
+	}
+	return time.Since(begin)
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// BenchmarkPickParallel is the same from all processors at once.
+func BenchmarkPickParallel(b *testing.B) {
+	set := benchSet(b)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if choice, err := set.Pick(replica.Requirement{}); err == nil {
+				choice.Done(nil)
+			}
+		}
+	})
+}
