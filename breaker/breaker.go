@@ -27,6 +27,7 @@ type Breaker struct {
 	late     atomic.Uint64
 	faults   atomic.Uint64
 	sampling atomic.Uint64 // a success whose number has none of these bits looks at the clock; written under mu
+	looks    atomic.Uint64 // of successes at the clock since sampling or edge changed
 	edge     atomic.Int64  // when the next step of a time window begins, since the clock's base; written under mu
 
 	mu struct {
@@ -117,22 +118,22 @@ func (b *Breaker) State() State { return stateOf(b.word.Load()) }
 // refusal is an [*OpenError], which matches [ErrOpen]; it costs no lock, no
 // allocation and, in Open, no look at the clock (REQ-B4).
 func (b *Breaker) Allow() (Permit, error) {
-	w := b.word.Load()
-	if w&stateMask == uint64(Closed) {
+	if w := b.word.Load(); w < notClosed {
 		return Permit{b: b, word: w}, nil
 	}
-	return b.allow(w, false)
+	return b.admit(false)
 }
 
 // AllowProbe is Allow for the owner of reserved probes ([Probe.Reserved]): it
 // gets the half-open probes that Allow is refused. Without Reserved the two
 // are the same.
-func (b *Breaker) AllowProbe() (Permit, error) { return b.allow(b.word.Load(), true) }
+func (b *Breaker) AllowProbe() (Permit, error) { return b.admit(true) }
 
-// allow decides in any state. The loop ends: each further turn needs a change
+// admit decides in any state. The loop ends: each further turn needs a change
 // of state, or a Reconfigure, since the turn before.
-func (b *Breaker) allow(w uint64, owner bool) (Permit, error) {
-	for ; ; w = b.word.Load() {
+func (b *Breaker) admit(owner bool) (Permit, error) {
+	for {
+		w := b.word.Load()
 		switch stateOf(w) {
 		case Closed, ForcedClosed, Disabled:
 			return Permit{b: b, word: w}, nil

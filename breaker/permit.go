@@ -4,9 +4,9 @@ package breaker
 // permit that was used, do nothing. Do not copy a permit that is not used yet,
 // and do not use one from two goroutines at once.
 type Permit struct {
-	b     *Breaker // nil once used
-	word  uint64   // the state word under which the call was admitted
-	probe *probe   // the reservation, for a half-open probe
+	b     *Breaker
+	word  uint64 // the state word under which the call was admitted; usedWord once used
+	probe *probe // the reservation, for a half-open probe
 }
 
 // Done reports the end of the call: nil is a Success, any other error is what
@@ -15,54 +15,52 @@ type Permit struct {
 // closed breaker takes no lock, allocates nothing and, without a time window,
 // reads no clock.
 func (p *Permit) Done(err error) {
-	b := p.b
-	if err != nil || b == nil || p.word&notHotMask != 0 {
+	b, word := p.b, p.word
+	if err != nil || b == nil || word >= notHot {
 		p.done(err)
 		return
 	}
-	p.b = nil
-	if !sameGeneration(b.cell.Add(cellOne), p.word) {
+	cell := b.cell.Add(cellOne)
+	p.word = usedWord // not p.b: a pointer would cost a look at the write barrier
+	if !sameGeneration(cell, word) {
 		b.undo()
 	}
 }
 
 func (p *Permit) done(err error) {
-	b := p.b
-	if b == nil {
+	if err == nil || p.used() {
+		p.DoneAs(Success, nil)
 		return
 	}
-	o := Success
-	if err != nil {
-		o = Failure // also if Classify ends the goroutine
-		defer func() { p.DoneAs(o, err) }()
-		o = b.classify(err)
-		return
-	}
-	p.DoneAs(o, nil)
+	o := Failure // also if Classify ends the goroutine
+	defer func() { p.DoneAs(o, err) }()
+	o = p.b.classify(err)
 }
+
+func (p *Permit) used() bool { return p.b == nil || p.word == usedWord }
 
 // DoneAs is Done for a caller who classified the result itself. Of err only
 // the text is used, for the Reason.
 func (p *Permit) DoneAs(o Outcome, err error) {
-	b := p.b
-	if b == nil {
+	if p.used() {
 		return
 	}
-	p.b = nil
+	b, word := p.b, p.word
+	p.word = usedWord
 	if o > Fatal {
 		b.report(Fault{Part: "outcome", Detail: o.String() + " counts as a failure"})
 		o = Failure
 	}
 	switch {
-	case stateOf(p.word) == Disabled:
+	case stateOf(word) == Disabled:
 	case p.probe != nil:
-		b.recordProbe(p.probe, p.word, o, err)
+		b.recordProbe(p.probe, word, o, err)
 	case o == Success:
-		b.recordSuccess(p.word)
+		b.recordSuccess(word)
 	case o == Ignored:
 		b.ignored.Add(1)
 	default:
-		b.recordFailure(p.word, o, err)
+		b.recordFailure(word, o, err)
 	}
 }
 
@@ -82,17 +80,25 @@ func (b *Breaker) undo() {
 	b.late.Add(1)
 }
 
-// rollWindows begins the next step of the time windows if it is due. Whoever
-// does not get the lock leaves it to the next one: the closed path never waits.
+// rollWindows is a success that looks at the clock: it begins the next step of
+// the time windows if that is due, and after many looks within one step lets
+// fewer successes look. Whoever does not get the lock leaves it to the next
+// one: the closed path never waits.
 func (b *Breaker) rollWindows() {
 	now := b.clock.since()
-	if int64(now) < b.edge.Load() || !b.mu.TryLock() {
+	due := int64(now) >= b.edge.Load()
+	if !due && b.looks.Add(1) < looksPerStep || !b.mu.TryLock() {
 		return
 	}
 	defer b.mu.Unlock()
+	b.looks.Store(0)
 	t := b.tallyLocked()
 	for _, w := range b.mu.times {
-		w.roll(now, t.successes-min(1, t.successes)) // the caller's own one belongs to the new step
+		if due {
+			w.roll(now, t.successes-min(1, t.successes)) // the caller's own one belongs to the new step
+		} else {
+			w.every = min(2*w.every, maxSampling)
+		}
 	}
 	b.retimeLocked()
 }

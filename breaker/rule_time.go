@@ -27,9 +27,10 @@ type FailureRateByTime struct {
 }
 
 const (
-	steps       = 10
-	minSpan     = 10 * time.Millisecond
-	maxSampling = 64 // successes to one reading of the clock
+	steps        = 10
+	minSpan      = 10 * time.Millisecond
+	maxSampling  = 64 // successes to one reading of the clock
+	looksPerStep = 32 // readings within one step after which half as many are enough
 )
 
 func (r FailureRateByTime) withDefaults() Rule {
@@ -102,9 +103,9 @@ func (w *timeWindow) roll(now time.Duration, successes uint64) {
 func (w *timeWindow) edge() time.Duration { return time.Duration(w.step+1) * w.width }
 
 // sampling is how many successes go to one reading of the clock when a step
-// saw that many: 16 readings a step or more, in powers of two up to 64.
+// saw that many, so that a step gets 16 readings or more: 1, 2, 4 … 64.
 func sampling(perStep uint64) uint64 {
-	n := max(1, perStep/16)
+	n := max(1, perStep/(looksPerStep/2))
 	return min(maxSampling, uint64(1)<<(bits.Len64(n)-1))
 }
 

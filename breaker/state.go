@@ -80,19 +80,25 @@ func (o Outcome) String() string {
 
 // The state word, read by every call, written only under Breaker.mu:
 //
-//	bits 0..2   State
-//	bit  3      a rule needs the clock of successes (a time window)
-//	bits 4..63  generation, one more with each change of state
+//	bits 0..59   generation, one more with each change of state
+//	bit  60      a rule needs the clock of successes (a time window)
+//	bits 61..63  State
+//
+// So a word below notClosed is Closed, and one below notHot is Closed with
+// successes that need no clock: one comparison each.
 //
 // Legal changes: (Closed, g) to (Open, g+1); (Open, g) to (HalfOpen, g+1);
 // (HalfOpen, g) to (Open, g+1) or (Closed, g+1); by Force any state to
 // ForcedOpen, ForcedClosed, Disabled or Closed with g+1. Reconfigure may flip
-// bit 3 within one generation.
+// bit 60 within one generation. State 7 does not exist; a permit that was used
+// carries it (usedWord).
 const (
-	stateMask  = 1<<3 - 1
-	timedFlag  = 1 << 3
-	genShift   = 4
-	notHotMask = stateMask | timedFlag // all zero: closed, and a success needs no clock
+	stateShift     = 61
+	timedFlag      = 1 << 60
+	generationMask = timedFlag - 1
+	notHot         = timedFlag
+	notClosed      = 1 << stateShift
+	usedWord       = 7 << stateShift
 )
 
 // The cell counts successes, by one atomic add each:
@@ -112,18 +118,16 @@ const (
 )
 
 func pack(generation uint64, s State, timed bool) uint64 {
-	w := generation<<genShift | uint64(s)
+	w := uint64(s)<<stateShift | generation&generationMask
 	if timed {
 		w |= timedFlag
 	}
 	return w
 }
 
-func stateOf(word uint64) State       { return State(word & stateMask) }
-func generationOf(word uint64) uint64 { return word >> genShift }
+func stateOf(word uint64) State       { return State(word >> stateShift) }
+func generationOf(word uint64) uint64 { return word & generationMask }
 
 // sameGeneration reports whether a cell still counts for the generation of a
 // permit's word.
-func sameGeneration(cell, word uint64) bool {
-	return (cell^word>>genShift)&cellGenMask == 0
-}
+func sameGeneration(cell, word uint64) bool { return (cell^word)&cellGenMask == 0 }

@@ -18,14 +18,15 @@ func (b *Breaker) openLocked(r Reason) {
 // period before after a failed recovery or a relapse within Sticky of a close.
 func (b *Breaker) nextPeriodLocked() time.Duration {
 	o := b.settings.Load().Open
-	relapse := b.State() == Closed && b.clock.since()-b.mu.closedAt <= o.Sticky
-	if b.mu.period == 0 || b.State() == Closed && (o.Sticky == 0 || !relapse) {
+	relapse := o.Sticky > 0 && b.clock.since()-b.mu.closedAt <= o.Sticky
+	switch {
+	case b.mu.period == 0, b.State() == Closed && !relapse:
 		return o.Base
-	}
-	if b.mu.period > o.Max/2 {
+	case b.mu.period > o.Max/2:
 		return o.Max
+	default:
+		return max(2*b.mu.period, o.Base)
 	}
-	return max(2*b.mu.period, o.Base)
 }
 
 // moveLocked changes the state: every change goes through here. The cell moves
