@@ -1,0 +1,64 @@
+package pgxread
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/replica/postgres"
+)
+
+// classify tells what an error says about the node that it came from (REQ-B9, REQ-R6).
+// What is known of neither the server nor the network is the query's own fault.
+func classify(err error) breaker.Outcome {
+	switch code := sqlstate(err); {
+	case err == nil:
+		return breaker.Success
+	case isAny(err, errFenced, errMoved):
+		return breaker.Ignored
+	case code != "": // the server answered, whatever else failed on the way to it
+		return postgres.Outcome(code)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return breaker.Fatal
+	case connectionFailed(err):
+		return breaker.Failure
+	}
+	return breaker.Ignored
+}
+
+// connectionFailed knows a connection that could not be made or was lost.
+func connectionFailed(err error) bool {
+	if isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, pgconn.ErrConnClosed) {
+		return true
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) && !isAny(err, context.Canceled, context.DeadlineExceeded)
+}
+
+// stopped tells whether err is how a call ends whose context has ended.
+func stopped(err error) bool {
+	const queryCanceled = "57014"
+	return isAny(err, context.Canceled, context.DeadlineExceeded) || pgconn.Timeout(err) || sqlstate(err) == queryCanceled
+}
+
+func sqlstate(err error) string {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pg.Code
+	}
+	return ""
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}

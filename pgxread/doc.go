@@ -1,0 +1,44 @@
+// Package pgxread reads from PostgreSQL replicas over pgx pools, and never from one
+// that is late, frozen or dead.
+//
+// [Open] makes one pool for the primary and one for each replica, and a
+// [replica.Set] that watches them in the background. What a call is, its caller
+// says: the methods of [DB] go to the primary; those of a [Reader], and Query,
+// QueryRow, Exec and SendBatch under a context from [WithRead], are reads. Nothing is
+// ever guessed from SQL text. Both DB and Reader fit the interfaces that sqlc
+// generates for pgx/v5.
+//
+// A read asks the Set first, which answers from memory, and only then takes a
+// connection:
+//
+//	Pick ── Acquire ── Eligible? ── statement, first row ── rows … Close
+//	  │        │           │ no          │ failed safely       └── Done, once
+//	  │        └───────────┴── anew      └── once more, on another node
+//	  └── nobody: replica.ErrNoReplica with each node's reason, at once
+//
+// A read that failed before a row was delivered is tried once on another replica,
+// within its caller's deadline, when the failure says that the node is not serving
+// (REQ-R6). Never after that, never in a transaction once BEGIN has succeeded, never
+// a write. A replica whose breaker is open is not dialled for a request (REQ-R7).
+//
+// # Timeouts
+//
+// Every call through a DB, its transactions' statements included, ends after
+// [Config.CallTimeout], rows included; see [WithCallTimeout]. A connection attempt
+// ends after [Config.ConnectTimeout].
+//
+// # What counts against a replica
+//
+// Failed and refused connections, timeouts that this package set, and SQLSTATE
+// 57P01, 57P02, 57P03 and 08xxx count. Other SQL errors, a caller's cancellation, an
+// exhausted pool and a write sent to a read do not. A caller's own deadline counts
+// only for a call that lasted at least [Config.SlowCall] (REQ-B9).
+//
+// # Concurrency
+//
+// All methods of [DB] and [Reader] may be called at any time from any goroutine. What
+// they return (rows, batch results, transactions) is for one goroutine, as with pgx,
+// and must be closed, as with pgx: it holds a connection until then. Open starts the
+// Set's samplers and pgxpool's own goroutines, and no others; [DB.Close] waits for
+// all of them, and for the connections that are still in use.
+package pgxread

@@ -1,0 +1,117 @@
+package pgxread
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/breakwater-go/breakwater/replica"
+)
+
+// node is a server with its pool. It is the Target of its choices.
+type node struct {
+	name string
+	db   *DB
+	pool *pgxpool.Pool
+	// joined is set once the Set watches the node; until then nothing is known that
+	// would forbid to connect.
+	joined atomic.Bool
+	// left is set when the node was removed: an error of its pool is then nobody's fault.
+	left atomic.Bool
+}
+
+// plan is a node whose DSNs have been parsed.
+type plan struct {
+	node    *node
+	pool    *pgxpool.Config
+	sampler *pgx.ConnConfig // nil: as the pool
+}
+
+// parse turns the strings of n into a plan; field is its place in the Config.
+func (db *DB) parse(field string, n Node, primary bool) (*plan, error) {
+	pool, err := parsePool(field+".DSN", n.DSN)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{node: &node{name: n.Name, db: db}, pool: pool}
+	if n.SampleDSN != "" {
+		if p.sampler, err = parseConn(field+".SampleDSN", n.SampleDSN); err != nil {
+			return nil, err
+		}
+	}
+	if !primary {
+		pool.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}
+	return p, nil
+}
+
+// open makes the pool, which connects to nobody yet unless it is told to keep a minimum.
+func (p *plan) open(ctx context.Context, cfg *Config, primary bool) (replica.Node, error) {
+	n, c := p.node, p.pool
+	c.ConnConfig.ConnectTimeout = cfg.ConnectTimeout
+	c.PingTimeout = orDefault(c.PingTimeout, cfg.ConnectTimeout)
+	if cfg.Configure != nil {
+		cfg.Configure(n.name, c)
+	}
+	connect := n.connector(p.sampler, c)
+	n.hook(c)
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), c)
+	if err != nil {
+		return replica.Node{}, err
+	}
+	n.pool = pool
+	rn := replica.Node{Name: n.name, Target: n, Connect: connect, MaxInFlight: int(c.MaxConns)}
+	if !primary {
+		rn.Probe, rn.Fence = n.probe, pool.Reset
+	}
+	return rn, nil
+}
+
+// hook puts our hooks around those that are set.
+func (n *node) hook(c *pgxpool.Config) {
+	before, ping := c.BeforeConnect, c.ShouldPing
+	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
+		if !IsCheck(ctx) && !n.admits() {
+			return errFenced
+		}
+		reached(ctx, stageConnect)
+		if before != nil {
+			if err := before(ctx, cc); err != nil {
+				return err
+			}
+		}
+		guard(ctx, cc, n.admits)
+		return nil
+	}
+	c.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+		should := p.IdleDuration > time.Second
+		if ping != nil {
+			should = ping(ctx, p)
+		}
+		if should {
+			reached(ctx, stagePing)
+		}
+		return should
+	}
+}
+
+// admits tells whether a request may make a connection to n.
+func (n *node) admits() bool {
+	return !n.joined.Load() || n.db.set.Admits(n.name)
+}
+
+// probe makes the trivial read that re-admits a replica; its connection stays in the
+// pool for the reads that follow (REQ-R9).
+func (n *node) probe(ctx context.Context) error {
+	ctx = asCheck(ctx)
+	if d := n.db.cfg.CallTimeout; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	_, err := n.pool.Exec(ctx, "SELECT 1")
+	return err
+}

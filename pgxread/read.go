@@ -1,0 +1,101 @@
+package pgxread
+
+import (
+	"context"
+	"errors"
+
+	"github.com/breakwater-go/breakwater/replica"
+	"github.com/breakwater-go/breakwater/replica/postgres"
+)
+
+// maxPicks bounds how often one read is routed: nodes that become ineligible between the
+// pick and the connection are no attempts, but nobody goes on for ever.
+const maxPicks = 8
+
+// errPanicked finishes a call whose statement panicked, or left by runtime.Goexit. It
+// says nothing about the node.
+var errPanicked = errors.New("pgxread: the statement panicked")
+
+// read runs s on a node that may take it, and once more on another if that failed
+// safely (REQ-R6). The call it returns is still open.
+func (db *DB) read(ctx context.Context, req replica.Requirement, s statement) (*call, error) {
+	in := intentOf(ctx)
+	var first error
+	in.attempts(0)
+	for range maxPicks {
+		c, err := db.pick(ctx, in, req)
+		if err != nil {
+			return nil, secondTryError(first, err)
+		}
+		err = c.attempt(s)
+		next := c.next(err, first != nil)
+		if next == anew {
+			c.finish(err)
+			continue
+		}
+		in.attempts(tries(first))
+		if next == done {
+			return c, nil
+		}
+		if err = c.finish(err); next == giveUp {
+			return nil, secondTryError(first, err)
+		}
+		first, req.Except = err, c.node.name
+	}
+	return nil, secondTryError(first, errMoved)
+}
+
+func tries(first error) int {
+	if first != nil {
+		return 2
+	}
+	return 1
+}
+
+// pick asks the Set, which answers from memory (REQ-R1).
+func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*call, error) {
+	choice, err := db.set.Pick(req)
+	if err != nil {
+		return nil, err
+	}
+	in.picked(&choice)
+	c := newCall(ctx, choice.Target.(*node), in)
+	c.choice, c.read = choice, true
+	return c, nil
+}
+
+// verdict is what follows an attempt.
+type verdict int
+
+const (
+	done      verdict = iota
+	giveUp            // the error is the caller's
+	elsewhere         // once more, on another node
+	anew              // nothing was tried: pick again
+)
+
+// next decides what follows an attempt that ended in err. It is asked before the call is finished.
+func (c *call) next(err error, second bool) verdict {
+	switch {
+	case err == nil:
+		return done
+	case c.parent.Err() != nil:
+		return giveUp
+	case isAny(err, errFenced, errMoved) || c.conn == nil && c.node.left.Load():
+		return anew
+	case second || c.choice.Primary:
+		return giveUp
+	case isBad(c.outcome(err)), c.timedOut() && stopped(err), postgres.RetrySafe(sqlstate(err)):
+		return elsewhere
+	}
+	return giveUp
+}
+
+// direct runs s on the primary as it is, unguarded: a write, or what may be one.
+func (db *DB) direct(ctx context.Context, s statement) (*call, error) {
+	c := newCall(ctx, db.primary, intentOf(ctx))
+	if err := c.attempt(s); err != nil {
+		return nil, c.finish(err)
+	}
+	return c, nil
+}
