@@ -1,0 +1,126 @@
+package archtest
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// goodTree breaks no rule that is judged by itself.
+func goodTree() map[string]string {
+	return map[string]string{
+		"go.mod":               "module " + modulePath + "\n\ngo 1.26\n",
+		"go.work":              "go 1.26\n\nuse (\n\t.\n\t./low\n)\n",
+		"low/go.mod":           "module " + modulePath + "/low\n\nreplace " + modulePath + " => ..\n",
+		"low/low.go":           "// Package low is below.\n//\n// # Concurrency\n//\n// None.\npackage low\n",
+		"high/high.go":         "// Package high is above.\npackage high\n\nimport \"" + modulePath + "/low\"\n",
+		"high/bubble_test.go":  "package high\n\nfunc bubble() { synctest.Test(nil, nil) }\n",
+		"high/high_test.go":    "package high\n\nfunc TestX() { bubble(); time.Sleep(1) }\n",
+		"docs/requirements.md": "| REQ-B5 | probes |\n",
+		"docs/adr/README.md":   "[one](0001-one.md)\n",
+		"docs/adr/0001-one.md": "REQ-B5, [list](../requirements.md), [web](https://example.org)\n",
+		"README.md":            "```go\npackage main\n```\n",
+		readmeExample:          "// Command readme is the README's.\npackage main\n",
+	}
+}
+
+func treeOf(texts map[string]string) fs.FS {
+	tree := fstest.MapFS{}
+	for name, text := range texts {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return tree
+}
+
+// The rows and lists that belong to the made-up trees.
+func seededRules() map[string]func(fs.FS) []string {
+	rows := map[string][]string{"low": {}, "high": {"low"}, "dev/...": {anything}}
+	byName := map[string]func(fs.FS) []string{}
+	for _, r := range rules {
+		byName[r.name] = r.check
+	}
+	byName["arrows"] = func(tree fs.FS) []string { return faultsOfArrows(tree, rows) }
+	byName["package docs"] = func(tree fs.FS) []string { return faultsOfPackageDocs(tree, []string{"low"}) }
+	byName["no sleeping tests"] = func(tree fs.FS) []string { return faultsOfSleepers(tree, nil) }
+	return byName
+}
+
+func TestRulesPassAGoodTree(t *testing.T) {
+	tree := treeOf(goodTree())
+	for name, check := range seededRules() {
+		if faults := check(tree); len(faults) > 0 {
+			t.Errorf("%s: got %q, want no fault", name, faults)
+		}
+	}
+}
+
+// Each rule is shown to fail: a good tree with one file replaced has exactly this fault.
+func TestRulesCatchWhatTheyForbid(t *testing.T) {
+	const head = "// Package low is below.\npackage low\n\n"
+	tests := []struct {
+		rule, file, text, want string
+	}{
+		{"arrows", "low/up.go", "package low\n\nimport \"" + modulePath + "/high\"\n", "low/up.go: imports high"},
+		{"arrows", "new/new.go", "package new\n", "package new has no row"},
+		{"arrows", "high/high.go", "", ""},
+		{"core requires nothing", "go.mod", "module x\n\nrequire github.com/x/y v1.0.0\n", "standard library only"},
+		{"core requires nothing", "go.mod", "module x\n\nrequire (\n\tgithub.com/x/y v1.0.0\n)\n", "standard library only"},
+		{"nested modules", "low/go.mod", "module low\n", "lacks \"replace " + modulePath + " => ..\""},
+		{"nested modules", "low/deep/go.mod", "module deep\n\nreplace " + modulePath + " => ../..\n", "does not use ./low/deep"},
+		{"nested modules", "go.work", "use (\n./low\n./tools\n)\n", "uses ./tools"},
+		{"no testing in production", "low/kit.go", head + "import \"testing\"\n", "low/kit.go: imports testing"},
+		{"no testing in production", "low/kit.go", head + "import \"testing/fstest\"\n", "imports testing/fstest"},
+		{"package docs", "high/high.go", "package high\n", "high: no package doc"},
+		{"package docs", "low/low.go", head, "lacks a \"# Concurrency\" section"},
+		{"file size", "low/long.go", "package low\n" + strings.Repeat("var _ = 1 // a\n\n// b\n", maxCodeLines), "501 lines of code"},
+		{"file size", "low/long.go", "package low\n\nvar _ = `" + strings.Repeat("x\n", maxCodeLines) + "`\n", "502 lines of code"},
+		{"no sleeping tests", "low/x_test.go", "package low\n\nfunc TestX() {\n\ttime.Sleep(1)\n}\n", "low/x_test.go:4: time.Sleep"},
+		{"no sleeping tests", "low/x_test.go", "package low\n\nfunc TestX() { bubble(); time.Sleep(1) }\n", "low/x_test.go:3: time.Sleep"},
+		{"requirement citations", "low/x.go", "// REQ-B55\n", "low/x.go:1: cites REQ-B55"},
+		{"requirement citations", "docs/requirements.md", "none\n", "no row"},
+		{"forbidden words", "low/x.go", "// see /wo" + "rk/x\n", "names a place"},
+		{"forbidden words", "Makefile", "GOPROXY=https://proxy.gol" + "ang.org\n", "names a place"},
+		{"links", "docs/x.md", "[gone](gone.md#part)\n", "docs/x.md: links to gone.md#part"},
+		{"decision records", "docs/adr/0003-three.md", "x", "number 0003 where 0002 comes next"},
+		{"decision records", "docs/adr/0001-uno.md", "x", "number 0001 where 0002 comes next"},
+		{"decision records", "docs/adr/0002-two.md", "x", "does not link 0002-two.md"},
+		{"decision records", "docs/adr/notes.md", "x", "the name of a decision record"},
+		{"readme", readmeExample, "package main\n\nfunc main() {}\n", "differs from"},
+		{"readme", "README.md", "no example\n", "no Go example"},
+		{"readme", "README.md", strings.Repeat("\n", maxReadmeLines-3) + "```go\npackage main\n```\n", "200 lines"},
+	}
+	for _, test := range tests {
+		t.Run(test.rule+"/"+test.file, func(t *testing.T) {
+			texts := goodTree()
+			texts[test.file] = test.text
+			faults := seededRules()[test.rule](treeOf(texts))
+			if test.want == "" {
+				if len(faults) > 0 {
+					t.Errorf("got %q, want no fault", faults)
+				}
+				return
+			}
+			if len(faults) != 1 && !strings.HasPrefix(test.rule, "decision") || !strings.Contains(strings.Join(faults, "\n"), test.want) {
+				t.Errorf("got %q, want one fault with %q", faults, test.want)
+			}
+		})
+	}
+}
+
+// What a list names must exist, or the list would go on excusing what comes under that name later.
+func TestListsCannotRot(t *testing.T) {
+	tree := treeOf(goodTree())
+	gone := map[string][]string{
+		"a row":            faultsOfArrows(tree, map[string][]string{"low": {}, "high": {"low"}, "dev/...": {anything}, "gone": {}}),
+		"a row's target":   faultsOfArrows(tree, map[string][]string{"low": {"gone"}, "high": {"low"}, "dev/...": {anything}}),
+		"a public one":     faultsOfPackageDocs(tree, []string{"gone"}),
+		"a sleeper":        faultsOfSleepers(tree, map[string]string{"gone_test.go": "reason"}),
+		"a waking sleeper": faultsOfSleepers(tree, map[string]string{"high/bubble_test.go": "reason"}),
+	}
+	for what, faults := range gone {
+		if len(faults) != 1 || !strings.Contains(faults[0], "remove it") {
+			t.Errorf("%s: got %q, want one fault that says to remove it", what, faults)
+		}
+	}
+}

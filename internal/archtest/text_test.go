@@ -1,0 +1,105 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const requirementsPage = "docs/requirements.md"
+
+var (
+	requirementRow = regexp.MustCompile(`(?m)^\| (REQ-[A-Z]\d+) \|`)
+	citation       = regexp.MustCompile(`\bREQ-[A-Z]+\d+\b`)
+	markdownLink   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	webLink        = regexp.MustCompile(`^(https?:|mailto:|#)`)
+	snippet        = regexp.MustCompile("(?s)```go\n(.*?)```")
+)
+
+// checkRequirementCitations: whoever follows a citation finds the requirement.
+func checkRequirementCitations(tree fs.FS) []string {
+	var known []string
+	for _, row := range requirementRow.FindAllStringSubmatch(read(tree, requirementsPage), -1) {
+		known = append(known, row[1])
+	}
+	if len(known) == 0 {
+		return []string{requirementsPage + ": no row with a requirement's ID found"}
+	}
+	var faults []string
+	for _, name := range files(tree, isText) {
+		if path.Dir(name) == "internal/archtest" && isTest(name) {
+			continue // the made-up trees cite what does not exist
+		}
+		for i, line := range strings.Split(read(tree, name), "\n") {
+			for _, id := range citation.FindAllString(line, -1) {
+				if !slices.Contains(known, id) {
+					faults = append(faults, fmt.Sprintf("%s:%d: cites %s, which is not in %s", name, i+1, id, requirementsPage))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// forbiddenWords name places that exist on one machine only. They are written in two halves, so
+// that this file does not hold them.
+var forbiddenWords = regexp.MustCompile(`(^|[\s"'(=` + "`" + `])/wo` + `rk/|\bshared/(sp` + `ec|st` + `yle)\b|\b(proxy|sum)\.gol` + `ang\.org|registry\.npm` + `js\.org|deb\.deb` + `ian\.org`)
+
+func checkForbiddenWords(tree fs.FS) []string {
+	var faults []string
+	for _, name := range files(tree, isText) {
+		for i, line := range strings.Split(read(tree, name), "\n") {
+			if word := forbiddenWords.FindString(line); word != "" {
+				faults = append(faults, fmt.Sprintf("%s:%d: %q names a place that other machines do not have", name, i+1, word))
+			}
+		}
+	}
+	return faults
+}
+
+// checkLinks: a link from one page to another file of the repository leads somewhere.
+func checkLinks(tree fs.FS) []string {
+	var faults []string
+	for _, name := range files(tree, func(name string) bool { return path.Ext(name) == ".md" }) {
+		for _, match := range markdownLink.FindAllStringSubmatch(read(tree, name), -1) {
+			target, _, _ := strings.Cut(match[1], "#")
+			if webLink.MatchString(match[1]) || target == "" {
+				continue
+			}
+			if _, err := fs.Stat(tree, path.Join(path.Dir(name), target)); err != nil {
+				faults = append(faults, fmt.Sprintf("%s: links to %s, which does not exist", name, match[1]))
+			}
+		}
+	}
+	return faults
+}
+
+const (
+	readmeExample   = "dev/readme/main.go"
+	maxReadmeLines  = 200
+	readmeHeadStart = "package main"
+)
+
+// checkReadme: the README is short, and its first Go example is a file that the compiler sees.
+func checkReadme(tree fs.FS) []string {
+	var faults []string
+	readme := read(tree, "README.md")
+	if n := strings.Count(readme, "\n"); n >= maxReadmeLines {
+		faults = append(faults, fmt.Sprintf("README.md: %d lines, want under %d: move detail to docs/", n, maxReadmeLines))
+	}
+	match := snippet.FindStringSubmatch(readme)
+	if match == nil {
+		return append(faults, "README.md: no Go example")
+	}
+	compiled := read(tree, readmeExample)
+	if i := strings.Index(compiled, readmeHeadStart); i >= 0 {
+		compiled = compiled[i:]
+	}
+	if strings.TrimSpace(match[1]) != strings.TrimSpace(compiled) {
+		faults = append(faults, "README.md: its Go example differs from "+readmeExample+", which is compiled: make them equal")
+	}
+	return faults
+}
