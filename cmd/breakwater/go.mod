@@ -2,4 +2,24 @@ module github.com/breakwater-go/breakwater/cmd/breakwater
 
 go 1.26
 
-replace github.com/breakwater-go/breakwater => ../..
+require (
+	github.com/breakwater-go/breakwater v0.0.0
+	github.com/breakwater-go/breakwater/pgxread v0.0.0
+	github.com/jackc/pgx/v5 v5.13.0
+	github.com/spf13/cobra v1.10.2
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
+
+replace (
+	github.com/breakwater-go/breakwater => ../..
+	github.com/breakwater-go/breakwater/pgxread => ../../pgxread
+)

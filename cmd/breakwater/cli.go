@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses. Scripts depend on them.
+const (
+	exitHeld        = 0
+	exitFailed      = 1 // an expectation did not hold, or the lab could not run
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// usageError is wrong usage: every fault at once.
+type usageError struct{ err error }
+
+// Error lists the faults, one a line.
+func (e usageError) Error() string { return e.err.Error() }
+
+func (e usageError) Unwrap() error { return e.err }
+
+// errFailed and errInterrupted end a run that has said all there is to say.
+var (
+	errFailed      = errors.New("expectations failed")
+	errInterrupted = errors.New("interrupted")
+)
+
+func run(args []string, out, errOut io.Writer) int {
+	ctx, stop := interruptible(errOut)
+	defer stop()
+	root := newRoot(out, errOut)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errFailed) && !errors.Is(err, errInterrupted) {
+		complain(errOut, err)
+	}
+	return status(err)
+}
+
+func status(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitHeld
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+func complain(w io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(w, "breakwater: %s\n", strings.TrimRight(line, "\n"))
+	}
+}
+
+// interruptible ends the context at the first SIGINT or SIGTERM and the process at the
+// second, without cleaning up: the next start sweeps.
+func interruptible(errOut io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-done:
+			return
+		}
+		select {
+		case <-signals:
+			fmt.Fprintln(errOut, "\nbreakwater: forced to end; the next start removes what is left")
+			os.Exit(exitInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
+}
+
+func newRoot(out, errOut io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "breakwater",
+		Short:         "Circuit breakers for reads that go to database replicas",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noCommand,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetOut(out)
+	root.SetErr(errOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newLab(out, errOut), newVersion(out))
+	return root
+}
+
+// noCommand refuses what is no command, as wrong usage.
+func noCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageError{fmt.Errorf("%s: unexpected argument %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())}
+}
+
+func newVersion(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noCommand,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(out, "breakwater", version())
+			return err
+		},
+	}
+}
+
+// version is the module's version, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && (v == "" || v == "(devel)") {
+			v = s.Value
+		}
+	}
+	if v == "" {
+		v = "(devel)"
+	}
+	return v + " " + info.GoVersion
+}

@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/truth"
+	"github.com/breakwater-go/breakwater/pgxread"
+	"github.com/breakwater-go/breakwater/replica"
+	"github.com/breakwater-go/breakwater/replica/postgres"
+)
+
+// The library's defaults, by which a run is judged. The lab sets no thresholds of its own.
+const (
+	tripThreshold    = 500 * time.Millisecond
+	calmInterval     = 1500 * time.Millisecond
+	stalenessLimit   = 2250 * time.Millisecond
+	callTimeout      = 2 * time.Second
+	failureThreshold = 3
+
+	poolSize = 20 // a node's cap of reads in flight
+)
+
+// open sets up the counter and opens the library on the fleet.
+func (r *run) open(ctx context.Context) error {
+	r.calm = calmInterval
+	r.rec = newRecorder(r.acks, tripThreshold, stalenessLimit, r.opts.Scenario != "")
+	if err := r.setUp(ctx); err != nil {
+		return fmt.Errorf("setting up the counter: %w", err)
+	}
+	nodes := r.fleet.Nodes()
+	c := pgxread.Config{
+		Primary: pgxread.Node{Name: nodes[0].Name, DSN: nodes[0].DSN},
+		Settings: replica.Settings{
+			Trip: tripThreshold, Calm: calmInterval, MaxStaleness: stalenessLimit, Failures: failureThreshold,
+		},
+		CallTimeout: callTimeout, Configure: r.configure, Observer: r.observer(),
+	}
+	for _, n := range nodes[1:] {
+		c.Replicas = append(c.Replicas, pgxread.Node{Name: n.Name, DSN: n.DSN})
+	}
+	var err error
+	r.db, err = pgxread.Open(ctx, c)
+	return err
+}
+
+func (r *run) setUp(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, r.primary().DSN)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // set up and done with
+	for _, sql := range truth.SetupSQL() {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configure counts the real dials of a pool, and the library's own trivial reads.
+func (r *run) configure(node string, c *pgxpool.Config) {
+	c.MaxConns = poolSize
+	c.ConnConfig.DialFunc = r.countDials(node, c.ConnConfig.DialFunc)
+	c.ConnConfig.Tracer = &probeTracer{node: node, run: r}
+}
+
+func (r *run) countDials(node string, dial pgconn.DialFunc) pgconn.DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !pgxread.IsCheck(ctx) {
+			r.rec.dialled(node)
+		}
+		return dial(ctx, network, addr)
+	}
+}
+
+// probeTracer sees the statements that the library makes of its own accord.
+type probeTracer struct {
+	node string
+	run  *run
+}
+
+// TraceQueryStart counts a probe.
+func (t *probeTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if pgxread.IsCheck(ctx) && q.SQL != postgres.SampleSQL {
+		t.run.rec.probed(t.node, t.run.now())
+	}
+	return ctx
+}
+
+// TraceQueryEnd does nothing.
+func (*probeTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// observer tells what happens in the library, and records it.
+func (r *run) observer() replica.Observer {
+	return replica.Observer{
+		OnTransition: func(t breaker.Transition) {
+			r.rec.transition(t, r.at(t.At))
+			r.tell(r.transitionLine(t))
+		},
+		OnSample: func(s replica.Sample) {
+			if !s.Primary {
+				r.rec.sample(s, r.at(s.At))
+			}
+		},
+		OnCondition: func(c replica.ConditionChange) {
+			r.tell(ConditionLine{Head: Head{r.at(c.At).Milliseconds(), "condition"}, Node: c.Node, From: c.From, To: c.To, Detail: c.Detail})
+		},
+		OnFault: func(f breaker.Fault) {
+			r.tell(ErrorLine{Head: r.head("own_fault"), Node: f.Name, Error: f.Part + ": " + f.Detail})
+		},
+	}
+}
+
+func (r *run) transitionLine(t breaker.Transition) TransitionLine {
+	l := TransitionLine{
+		Head: Head{r.at(t.At).Milliseconds(), "transition"}, Node: t.Name, From: t.From, To: t.To,
+		Rule: t.Reason.Rule, Value: finite(t.Reason.Value), Threshold: t.Reason.Threshold, Unit: t.Reason.Unit,
+		Reason: t.Reason.String(),
+	}
+	if t.To == breaker.Open {
+		l.OpenPeriodMS = new(ms(t.OpenPeriod))
+	}
+	return l
+}

@@ -1,0 +1,356 @@
+package lab
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/truth"
+	"github.com/breakwater-go/breakwater/replica"
+)
+
+// phase is the part of a run that a read belongs to, by its begin.
+type phase int
+
+const (
+	warmup phase = iota // counted, but in no percentile
+	calm
+	during
+	after
+	phases
+)
+
+const (
+	waitedFrom  = 250 * time.Millisecond // a read this long has waited for a node
+	pickSlack   = time.Millisecond       // a pick is stamped a moment after it was decided
+	slot        = 250 * time.Millisecond // of the reads' history by node
+	rampWindow  = 2 * time.Second
+	keptSamples = 256
+)
+
+// answer is one read, as the lab saw it.
+type answer struct {
+	phase      phase // at its begin
+	begin, end time.Duration
+	value      int64
+	node       string
+	primary    bool
+	flagged    bool // told to be unverified
+	pickedAt   time.Duration
+	refused    bool // ErrNoReplica or ErrSaturated
+	err        error
+}
+
+// published is what a sample told to picks, from an instant on.
+type published struct {
+	at   time.Duration
+	late bool
+}
+
+// moved is a breaker's change of state.
+type moved struct {
+	at     time.Duration
+	node   string
+	from   breaker.State
+	to     breaker.State
+	rule   string
+	period time.Duration
+}
+
+// recorder counts what happens in a run and judges it against the truth. All its
+// methods may be called from any goroutine.
+type recorder struct {
+	acks  *truth.Acks   // immutable
+	trip  time.Duration // immutable
+	limit time.Duration // immutable: of a read that names no bound
+	keep  bool          // immutable: a scenario's history is kept; live traffic has no end
+	phase atomic.Int32  // written by enter only
+
+	mu struct {
+		sync.Mutex
+		sum       Summary // the plain counts
+		reads     [phases]durations
+		writes    [phases]durations
+		refusals  durations
+		second    second
+		samples   map[string][]published
+		last      map[string]breaker.State
+		moves     []moved
+		probes    []probed
+		history   map[string][]int // reads by node and slot
+		first     time.Duration    // end of the first read, 0: none yet
+		latest    time.Duration
+		hit       hit
+		worst     *time.Duration
+		idleSince *time.Duration
+	}
+}
+
+// second is what is counted anew each second.
+type second struct {
+	commits   int
+	by        BySource
+	durations durations
+	nodes     map[string]int
+	firstErr  string
+}
+
+// hit is the first fault of a run.
+type hit struct {
+	fault   fault
+	node    string
+	at      time.Duration // when it began
+	missing int64         // the first commit that the replica lacks; 0: not a fault of lag
+	healed  time.Duration // 0: not yet
+}
+
+type probed struct {
+	node string
+	at   time.Duration
+}
+
+func newRecorder(acks *truth.Acks, trip, limit time.Duration, keep bool) *recorder {
+	r := &recorder{acks: acks, trip: trip, limit: limit, keep: keep}
+	r.mu.samples = map[string][]published{}
+	r.mu.last = map[string]breaker.State{}
+	r.mu.history = map[string][]int{}
+	r.mu.second.nodes = map[string]int{}
+	return r
+}
+
+// read judges one answer: how old it was when the read began, by the writer's own
+// acknowledgements, and whether its node was fit to be picked.
+func (r *recorder) read(a answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	took := a.end - a.begin
+	s := &r.mu.sum
+	s.Reads++
+	r.mu.reads[a.phase].add(took)
+	r.mu.second.durations.add(took)
+	s.MaxWait = max(s.MaxWait, ms(took))
+	if took >= waitedFrom {
+		s.Waited++
+	}
+	if r.mu.first == 0 {
+		r.mu.first = a.end
+	}
+	r.mu.latest = max(r.mu.latest, a.end)
+	if a.err != nil {
+		r.failedLocked(a)
+		return
+	}
+	r.sourceLocked(a)
+	r.ageLocked(a)
+	r.nodeLocked(a)
+}
+
+func (r *recorder) failedLocked(a answer) {
+	s := &r.mu.sum
+	s.Errors++
+	s.BySource.Failed++
+	r.mu.second.by.Failed++
+	if s.FirstError == "" {
+		s.FirstError = a.err.Error()
+	}
+	if r.mu.second.firstErr == "" {
+		r.mu.second.firstErr = a.err.Error()
+	}
+	if a.refused {
+		s.Refused++
+		r.mu.refusals.add(a.end - a.begin)
+	}
+}
+
+func (r *recorder) sourceLocked(a answer) {
+	r.mu.second.nodes[a.node]++
+	if a.primary {
+		r.mu.sum.BySource.Primary++
+		r.mu.second.by.Primary++
+		return
+	}
+	r.mu.sum.BySource.Replica++
+	r.mu.second.by.Replica++
+}
+
+func (r *recorder) ageLocked(a answer) {
+	if a.flagged {
+		return
+	}
+	age := r.acks.Age(a.value, a.begin)
+	r.mu.sum.MaxStaleness = max(r.mu.sum.MaxStaleness, ms(age))
+	if age > r.limit {
+		r.mu.sum.StaleUnflagged++
+	}
+}
+
+func (r *recorder) nodeLocked(a answer) {
+	if a.primary {
+		return
+	}
+	if !a.flagged && lateAt(r.mu.samples[a.node], a.pickedAt) {
+		r.mu.sum.LateReplicaReads++
+	}
+	if r.stateAtLocked(a.node, a.pickedAt) != breaker.Closed {
+		r.mu.sum.OpenReplicaReads++
+	}
+	if r.keep {
+		h, i := r.mu.history[a.node], int(a.pickedAt/slot)
+		for len(h) <= i {
+			h = append(h, 0)
+		}
+		h[i]++
+		r.mu.history[a.node] = h
+	}
+}
+
+// lateAt tells whether the newest sample published before t was over the threshold.
+func lateAt(samples []published, t time.Duration) bool {
+	for _, p := range slices.Backward(samples) {
+		if p.at+pickSlack < t {
+			return p.late
+		}
+	}
+	return false
+}
+
+func (r *recorder) stateAtLocked(node string, t time.Duration) breaker.State {
+	for _, m := range slices.Backward(r.mu.moves) {
+		if m.node == node && m.at+pickSlack < t {
+			return m.to
+		}
+	}
+	return breaker.Closed
+}
+
+// sample keeps what a look at a node told. A node that cannot be sampled counts as
+// infinitely late (REQ-R3).
+func (r *recorder) sample(s replica.Sample, at time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := append(r.mu.samples[s.Node], published{at: at, late: s.Lo > r.trip || s.Err != nil})
+	if len(kept) > 2*keptSamples {
+		kept = slices.Clone(kept[len(kept)-keptSamples:])
+	}
+	r.mu.samples[s.Node] = kept
+}
+
+func (r *recorder) transition(t breaker.Transition, at time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.Transitions++
+	r.mu.last[t.Name] = t.To
+	r.mu.moves = append(r.mu.moves, moved{
+		at: at, node: t.Name, from: t.From, to: t.To, rule: t.Reason.Rule, period: t.OpenPeriod,
+	})
+	if !r.keep && len(r.mu.moves) > 2*keptSamples {
+		r.mu.moves = slices.Clone(r.mu.moves[keptSamples:])
+	}
+}
+
+// dialled counts a real dial of a pool, not for a probe, to a node whose breaker does
+// not admit reads.
+func (r *recorder) dialled(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if state := r.mu.last[node]; state == breaker.Open || state == breaker.HalfOpen {
+		r.mu.sum.DialsAfterOpen++
+	}
+}
+
+// probed counts a trivial read of the library's own.
+func (r *recorder) probed(node string, at time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keep {
+		r.mu.probes = append(r.mu.probes, probed{node, at})
+	}
+}
+
+func (r *recorder) wrote(begin, end time.Duration, async bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.mu.sum.WriterErrors++
+		return
+	}
+	r.mu.sum.Commits++
+	r.mu.second.commits++
+	if async {
+		r.mu.sum.CommitsAsync++
+	}
+	r.mu.writes[r.in()].add(end - begin)
+}
+
+// idle tells from when to when the writer idles.
+func (r *recorder) idle(now time.Duration, idles bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if since := r.mu.idleSince; since != nil {
+		r.mu.sum.WriterIdle += ms(now - *since)
+		r.mu.idleSince = nil
+	}
+	if idles {
+		r.mu.idleSince = &now
+	}
+}
+
+// checked compares a replica's true staleness with the bound that was told for it.
+func (r *recorder) checked(truly, hi time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.BoundSamples++
+	over := truly - hi
+	if over > 0 {
+		r.mu.sum.BoundViolations++
+	}
+	if r.mu.worst == nil || over > *r.mu.worst {
+		r.mu.worst = &over
+	}
+}
+
+func (r *recorder) primaryConnections(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.PrimaryConnectionsMax = max(r.mu.sum.PrimaryConnectionsMax, n)
+}
+
+func (r *recorder) skipped() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.Skipped++
+}
+
+func (r *recorder) switched() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.SegmentSwitches++
+}
+
+func (r *recorder) enter(p phase) {
+	r.phase.Store(int32(p))
+}
+
+// in is the phase of now.
+func (r *recorder) in() phase { return phase(r.phase.Load()) }
+
+// faultBegan notes the first fault of a run; the other figures of it come later.
+func (r *recorder) faultBegan(f fault, node string, at time.Duration, inFlight int, missing int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.Faults++
+	if r.mu.sum.Faults == 1 {
+		r.mu.hit = hit{fault: f, node: node, at: at, missing: missing}
+		r.mu.sum.InFlightAtFault = inFlight
+	}
+}
+
+func (r *recorder) faultHealed(node string, at time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h := &r.mu.hit; h.node == node && h.healed == 0 {
+		h.healed = at
+	}
+}

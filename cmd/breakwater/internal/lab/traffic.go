@@ -1,0 +1,175 @@
+package lab
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/truth"
+	"github.com/breakwater-go/breakwater/pgxread"
+	"github.com/breakwater-go/breakwater/replica"
+)
+
+// writerMode is how the writer commits.
+type writerMode int32
+
+const (
+	writerOn    writerMode = iota // synchronous_commit=on
+	writerAsync                   // synchronous_commit=off
+	writerIdle                    // not at all
+)
+
+var writerModes = []writerMode{writerOn, writerAsync, writerIdle}
+
+func (m writerMode) String() string {
+	return [...]string{"writer_sync", "writer_async", "writer_idle"}[m]
+}
+
+const (
+	maxInFlight   = 512 // reads; more are skipped and counted
+	checkEvery    = 100 * time.Millisecond
+	directTimeout = time.Second
+	// checkUsable is how long a direct read may take to say something about the
+	// moment at which it began: the replica goes on meanwhile.
+	checkUsable = 100 * time.Millisecond
+)
+
+// write changes how the writer commits.
+func (r *run) write(m writerMode) {
+	if writerMode(r.mode.Swap(int32(m))) == m {
+		return
+	}
+	r.rec.idle(r.now(), m == writerIdle)
+	r.tellFault(m.String(), r.primary().Name, "", nil)
+}
+
+// pace calls do so many times a second, on schedule whatever do takes, until ctx ends.
+func (r *run) pace(ctx context.Context, perSecond int, do func()) {
+	interval := time.Second / time.Duration(perSecond)
+	for due := r.now(); ctx.Err() == nil; due += interval {
+		if wait := due - r.now(); wait > 0 {
+			r.sleep(ctx, wait)
+		}
+		if ctx.Err() == nil {
+			do()
+		}
+	}
+}
+
+// writeLoop commits the rising counter. A value is written again until it is
+// acknowledged, so that there is no hole in the truth.
+func (r *run) writeLoop(ctx context.Context) {
+	n := int64(1)
+	r.pace(ctx, writeRate, func() {
+		mode := writerMode(r.mode.Load())
+		if mode == writerIdle {
+			return
+		}
+		sync := "on"
+		if mode == writerAsync {
+			sync = "off"
+		}
+		begin := r.now()
+		_, err := r.db.Exec(ctx, truth.WriteSQL, n, sync)
+		end := r.now()
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			r.acks.Add(n, end)
+			n++
+		}
+		r.rec.wrote(begin, end, mode == writerAsync, err)
+	})
+}
+
+// readLoop sends reads on schedule, each on its own, and waits for those in flight.
+func (r *run) readLoop(ctx context.Context) {
+	reader := r.db.Reader(replica.Requirement{})
+	places := make(chan struct{}, maxInFlight)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	r.pace(ctx, r.opts.rate(), func() {
+		select {
+		case places <- struct{}{}:
+			wg.Go(func() {
+				r.read(ctx, reader)
+				<-places
+			})
+		default:
+			r.rec.skipped()
+		}
+	})
+}
+
+// read makes one read through the library. At the end of the run those in flight are
+// still counted; after an interruption nobody asks.
+func (r *run) read(ctx context.Context, reader *pgxread.Reader) {
+	var info pgxread.ReadInfo
+	a := answer{phase: r.rec.in(), begin: r.now()}
+	a.err = reader.QueryRow(pgxread.WithInfo(context.WithoutCancel(ctx), &info), truth.ReadSQL).Scan(&a.value)
+	a.end = r.now()
+	a.node, a.primary, a.flagged, a.pickedAt = info.Node, info.Primary, info.Unverified, r.at(info.PickedAt)
+	a.refused = isRefusal(a.err)
+	r.rec.read(a)
+}
+
+// checkLoop compares, out of band, the staleness bound that is told for a replica with
+// the truth, by a connection of its own.
+func (r *run) checkLoop(ctx context.Context, node Node) {
+	var conn *pgx.Conn
+	defer func() { drop(conn) }()
+	r.every(ctx, checkEvery, func() {
+		var err error
+		if conn, err = r.check(ctx, node, conn); err != nil {
+			drop(conn)
+			conn = nil
+		}
+	})
+}
+
+// every calls do at intervals; what takes longer delays the next.
+func (r *run) every(ctx context.Context, interval time.Duration, do func()) {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			do()
+		}
+	}
+}
+
+func (r *run) check(ctx context.Context, node Node, conn *pgx.Conn) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	if conn == nil {
+		var err error
+		if conn, err = pgx.Connect(ctx, node.DSN); err != nil {
+			return nil, err
+		}
+	}
+	t := r.now() // before Hi is computed: Hi is then told for this moment or later
+	hi := r.stats(node.Name).Hi
+	var n int64
+	if err := conn.QueryRow(ctx, truth.ReadSQL).Scan(&n); err != nil {
+		return conn, err
+	}
+	if hi != replica.Never && r.now()-t <= checkUsable {
+		r.rec.checked(r.acks.Age(n, t), hi)
+	}
+	return conn, nil
+}
+
+func drop(conn *pgx.Conn) {
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_ = conn.Close(ctx)
+}

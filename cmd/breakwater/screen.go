@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
+)
+
+// renderer writes what happens; it is called from one goroutine.
+type renderer interface {
+	line(lab.Line)
+	live(lab.Live)
+	end()
+}
+
+// screen hands events to a renderer without making a sampler wait for a slow terminal.
+type screen struct {
+	events chan any
+	done   chan struct{}
+}
+
+const queued = 4096
+
+func (f *labFlags) screen(out io.Writer) screen {
+	s := screen{events: make(chan any, queued), done: make(chan struct{})}
+	r := f.renderer(out)
+	go func() {
+		defer close(s.done)
+		for e := range s.events {
+			switch e := e.(type) {
+			case lab.Line:
+				r.line(e)
+			case lab.Live:
+				r.live(e)
+			}
+		}
+		r.end()
+	}()
+	return s
+}
+
+func (f *labFlags) renderer(out io.Writer) renderer {
+	switch {
+	case f.json:
+		w := bufio.NewWriter(out)
+		return jsonLines{w, json.NewEncoder(w)}
+	case !f.headless && isTerminal(out):
+		return &table{out: out, scenario: f.Scenario, colour: os.Getenv("NO_COLOR") == ""}
+	}
+	return textLines{out}
+}
+
+func (s screen) line(l lab.Line) { s.events <- l }
+
+func (s screen) live(l lab.Live) {
+	select {
+	case s.events <- l:
+	default: // a picture of now is worth nothing later
+	}
+}
+
+// close waits until everything is written. Nothing may be sent after it.
+func (s screen) close() {
+	close(s.events)
+	<-s.done
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && f.Name() != os.DevNull
+}
+
+// jsonLines writes one JSON object a line.
+type jsonLines struct {
+	w *bufio.Writer
+	e *json.Encoder
+}
+
+func (j jsonLines) line(l lab.Line) {
+	if err := j.e.Encode(l); err != nil {
+		fmt.Fprintf(j.w, "{\"kind\":\"error\",\"error\":%q}\n", err.Error())
+	}
+	_ = j.w.Flush()
+}
+
+func (jsonLines) live(lab.Live) {}
+func (jsonLines) end()          {}
+
+// textLines writes lines for people.
+type textLines struct{ w io.Writer }
+
+func (t textLines) line(l lab.Line) {
+	if s := describe(l); s != "" {
+		fmt.Fprintln(t.w, s)
+	}
+}
+
+func (textLines) live(lab.Live) {}
+func (textLines) end()          {}

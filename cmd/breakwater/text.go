@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
+)
+
+// describe is a line in words.
+func describe(l lab.Line) string {
+	switch l := l.(type) {
+	case lab.SecondLine:
+		return stamp(l.T) + describeSecond(l)
+	case lab.Summary:
+		return describeSummary(l)
+	}
+	return describeEvent(l)
+}
+
+// describeEvent is what the table lists too; "" for lines that are no events.
+func describeEvent(l lab.Line) string {
+	switch l := l.(type) {
+	case lab.FaultLine:
+		s := fmt.Sprintf("%-8s %s %s", l.Node, l.Fault, l.Phase)
+		if l.Error != "" {
+			s += ": " + l.Error
+		}
+		return stamp(l.T) + "fault      " + strings.TrimRight(s, " ")
+	case lab.TransitionLine:
+		s := fmt.Sprintf("transition %-8s %v → %v: %s", l.Node, l.From, l.To, l.Reason)
+		if l.OpenPeriodMS != nil {
+			s += fmt.Sprintf("; open for %.3g s", *l.OpenPeriodMS/1000)
+		}
+		return stamp(l.T) + s
+	case lab.ConditionLine:
+		s := fmt.Sprintf("condition  %-8s %v → %v", l.Node, l.From, l.To)
+		if l.Detail != "" {
+			s += ": " + l.Detail
+		}
+		return stamp(l.T) + s
+	case lab.ErrorLine:
+		return stamp(l.T) + "own fault  " + l.Node + ": " + l.Error
+	}
+	return ""
+}
+
+func stamp(t int64) string { return fmt.Sprintf("%8.2f s  ", float64(t)/1000) }
+
+func describeSecond(l lab.SecondLine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d reads, %d errors, p50 %s ms, p99 %s ms, %d commits;", l.Reads, l.Errors, number(l.P50), number(l.P99), l.Commits)
+	for _, name := range slices.Sorted(maps.Keys(l.Nodes)) {
+		n := l.Nodes[name]
+		fmt.Fprintf(&b, " %s %v %s %d;", name, n.State, interval(n.Lo, n.Hi), n.Reads)
+	}
+	if l.FirstError != "" {
+		b.WriteString(" first error: " + l.FirstError)
+	}
+	return strings.TrimSuffix(b.String(), ";")
+}
+
+func describeSummary(s lab.Summary) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s: %d reads (%d by replicas, %d failed), %d commits, %d transitions, %d faults\n",
+		s.Fleet, s.Reads, s.BySource.Replica, s.BySource.Failed, s.Commits, s.Transitions, s.Faults)
+	fmt.Fprintf(&b, "answers too old and not flagged: %d (oldest answer %.4g ms); reads sent to a late replica: %d; bounds broken: %d of %d\n",
+		s.StaleUnflagged, s.MaxStaleness, s.LateReplicaReads, s.BoundViolations, s.BoundSamples)
+	if s.TimeToOpen != nil {
+		fmt.Fprintf(&b, "opened after %s ms for %s, closed again after %s ms\n", number(s.TimeToOpen), s.OpenReason, number(s.TimeToClose))
+	}
+	if s.FirstError != "" {
+		fmt.Fprintf(&b, "first error: %s\n", s.FirstError)
+	}
+	switch {
+	case s.Scenario == "":
+	case len(s.FailedExpectations) == 0:
+		fmt.Fprintf(&b, "scenario %s: every expectation held\n", s.Scenario)
+	default:
+		fmt.Fprintf(&b, "scenario %s FAILED:\n", s.Scenario)
+		for _, e := range s.FailedExpectations {
+			fmt.Fprintf(&b, "  %s\n", e)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func number(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g", *v)
+}
+
+// interval is a staleness interval in words.
+func interval(lo, hi *float64) string {
+	if hi == nil {
+		return fmt.Sprintf("%s–∞ ms", whole(lo))
+	}
+	return fmt.Sprintf("%s–%s ms", whole(lo), whole(hi))
+}
+
+func whole(v *float64) string {
+	if v == nil {
+		return "∞"
+	}
+	return fmt.Sprintf("%.0f", *v)
+}
