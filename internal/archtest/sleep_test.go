@@ -12,8 +12,8 @@ import (
 func checkNoSleepingTests(tree fs.FS) []string { return faultsOfSleepers(tree, sleepers) }
 
 // faultsOfSleepers: a test that sleeps is slow, and still wrong on a slow machine. In a bubble of
-// testing/synctest sleeping costs nothing and is exact. A test file may sleep if it starts bubbles:
-// by calling synctest.Test, or a function of its package's tests that does.
+// testing/synctest sleeping costs nothing and is exact. A test file may sleep if it works
+// with bubbles: it uses testing/synctest, or calls a function of its package's tests that starts one.
 func faultsOfSleepers(tree fs.FS, excused map[string]string) []string {
 	tests := map[string]*sleepScan{}
 	starters := map[string]bool{} // directory:function
@@ -26,7 +26,7 @@ func faultsOfSleepers(tree fs.FS, excused map[string]string) []string {
 	}
 	var faults []string
 	for name, scan := range tests {
-		bubbled := len(scan.starters) > 0
+		bubbled := scan.bubbles
 		for called := range scan.calls {
 			bubbled = bubbled || starters[path.Dir(name)+":"+called]
 		}
@@ -48,6 +48,7 @@ func faultsOfSleepers(tree fs.FS, excused map[string]string) []string {
 // A sleepScan is what a test file does about sleeping.
 type sleepScan struct {
 	sleep    int             // line of the first time.Sleep, 0 if none
+	bubbles  bool            // uses testing/synctest
 	starters []string        // functions that call synctest.Test
 	calls    map[string]bool // functions that are called by their bare name
 }
@@ -69,6 +70,9 @@ func scanForSleep(source string) *sleepScan {
 			case *ast.SelectorExpr:
 				if f, ok := decl.(*ast.FuncDecl); ok && isSelector(n, "synctest", "Test") {
 					scan.starters = append(scan.starters, f.Name.Name)
+				}
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "synctest" {
+					scan.bubbles = true
 				}
 				if scan.sleep == 0 && isSelector(n, "time", "Sleep") {
 					scan.sleep = set.Position(n.Pos()).Line

@@ -19,8 +19,7 @@ var publicPackages = []string{"breaker", "replica", "replica/postgres", "pgxread
 
 // sleepers may call time.Sleep in a test outside a synctest bubble: path to reason.
 var sleepers = map[string]string{
-	"breaker/helpers_test.go": "its helpers are called from bubbles that the tests start",
-	"replica/bench_test.go":   "a benchmark's Set samples in real time: in a bubble its figures would mean nothing",
+	"replica/bench_test.go": "a benchmark's Set samples in real time: in a bubble its figures would mean nothing",
 }
 
 func checkNoTestingInProduction(tree fs.FS) []string {
