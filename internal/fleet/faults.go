@@ -31,7 +31,7 @@ func (f *Fleet) Pause(ctx context.Context, name string) error {
 			return err
 		}
 		n.op.paused = true
-		return f.await(ctx, n.op.proc, f.adminDSN(n), f.pausedQuery(n))
+		return f.awaitServer(ctx, n.op.proc, f.adminDSN(n), f.pausedQuery(n))
 	})
 }
 
@@ -77,7 +77,7 @@ func (f *Fleet) setApplyDelayLocked(ctx context.Context, n *node, d time.Duratio
 	if err := n.op.proc.signal(sigReload); err != nil {
 		return err
 	}
-	return f.await(ctx, n.op.proc, f.adminDSN(n), fmt.Sprintf(
+	return f.awaitServer(ctx, n.op.proc, f.adminDSN(n), fmt.Sprintf(
 		"SELECT 1 / (setting::bigint = %d)::int FROM pg_settings WHERE name = 'recovery_min_apply_delay'", d.Milliseconds(),
 	))
 }
@@ -195,7 +195,7 @@ func (f *Fleet) Promote(ctx context.Context, name string) error {
 			return err
 		}
 		n.op.promoted, n.op.paused = true, false
-		return f.await(ctx, n.op.proc, f.adminDSN(n), "SELECT 1 / (NOT pg_is_in_recovery())::int")
+		return f.awaitServer(ctx, n.op.proc, f.adminDSN(n), "SELECT 1 / (NOT pg_is_in_recovery())::int")
 	})
 }
 
@@ -229,7 +229,7 @@ func (f *Fleet) CatchUp(ctx context.Context, names ...string) error {
 		nodes = append(nodes, n)
 	}
 	err := f.each(nodes, func(n *node) error {
-		return f.await(ctx, nil, f.adminDSN(n), fmt.Sprintf("SELECT 1 / count(*) FROM breakwater_mark WHERE n >= %d", mark))
+		return f.await(ctx, f.adminDSN(n), fmt.Sprintf("SELECT 1 / count(*) FROM breakwater_mark WHERE n >= %d", mark))
 	})
 	if err != nil {
 		return fmt.Errorf("fleet: CatchUp: %w", f.closedOr(err))

@@ -129,6 +129,7 @@ func (f *Fleet) close() error {
 	stops.Wait()
 	f.spawner.close()
 	faults.add(endServers(f.home.path)) // initdb of a start that was given up, backends whose postmaster someone else killed
+	faults.add(freeSharedMemory(f.home.path))
 	faults.add(f.home.remove())
 	f.cfg.Log("fleet: stopped in %v", time.Since(begin).Round(time.Millisecond))
 	return faults.join()

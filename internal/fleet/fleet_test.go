@@ -1,26 +1,491 @@
 package fleet_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/breakwater-go/breakwater/internal/fleet"
+	"github.com/breakwater-go/breakwater/internal/relay"
 )
 
-func TestStartToReady(t *testing.T) {
-	f := start(t, fleet.Config{})
-	t.Log(f.Version())
+// rig is one fleet that the tests of single faults share. Each of them leaves
+// it whole.
+type rig struct {
+	*fleet.Fleet
+
+	sql   psql
+	logs  *logBuffer
+	nodes map[string]fleet.Node
+	rows  int // committed into table fact
+}
+
+// logBuffer keeps what the fleet logs.
+type logBuffer struct {
+	sync.Mutex
+	lines []string
+	more  chan struct{} // has room for one: something was logged
+}
+
+func (l *logBuffer) printf(format string, args ...any) {
+	l.Lock()
+	defer l.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until a line holds text.
+func (l *logBuffer) await(t *testing.T, text string) {
+	t.Helper()
+	late := time.After(patience)
+	for !l.has(text) {
+		select {
+		case <-l.more:
+		case <-late:
+			t.Fatalf("nothing logged that holds %q", text)
+		}
+	}
+}
+
+func (l *logBuffer) has(text string) bool {
+	l.Lock()
+	defer l.Unlock()
+	return strings.Contains(strings.Join(l.lines, "\n"), text)
+}
+
+// TestFaults runs on one fleet in which r3 streams from r1.
+func TestFaults(t *testing.T) {
+	sql := needPsql(t)
+	logs := &logBuffer{more: make(chan struct{}, 1)}
+	f := start(t, fleet.Config{SQL: sql.run, Log: logs.printf, Upstream: map[string]string{"r3": "r1"}})
+	r := &rig{Fleet: f, sql: sql, logs: logs, nodes: map[string]fleet.Node{}}
 	for _, n := range f.Nodes() {
-		got, err := needPsql(t).query(t.Context(), n.DSN, "select current_user, pg_is_in_recovery(), pg_has_role(current_user,'pg_monitor','member')")
-		t.Log(n.Name, n.Port, got, err)
+		r.nodes[n.Name] = n
 	}
-	for _, n := range []string{"r1", "r2", "r3"} {
-		must(t, f.Pause(t.Context(), n))
-		must(t, f.Freeze(n))
+	r.exec(t, "primary", "CREATE TABLE fact (n int)")
+	for _, sub := range []struct {
+		name string
+		run  func(*testing.T, *rig)
+	}{
+		{"ready", testReady},
+		{"account", testAccount},
+		{"wrong password", testWrongPassword},
+		{"pause and resume", testPause},
+		{"apply delay", testApplyDelay},
+		{"cut by refusing", func(t *testing.T, r *rig) { testCut(t, r, relay.Refuse) }},
+		{"cut by swallowing", func(t *testing.T, r *rig) { testCut(t, r, relay.Blackhole) }},
+		{"slow link", testSlowLink},
+		{"cascade", testCascade},
+		{"freeze and thaw", testFreeze},
+		{"kill and restart a replica", func(t *testing.T, r *rig) { testKill(t, r, "r2") }},
+		{"kill and restart the primary", func(t *testing.T, r *rig) { testKill(t, r, "primary") }},
+		{"stop and restart", testStop},
+		{"restart of a running one", testRestartRunning},
+		{"restart on a taken port", testTakenPort},
+		{"switch segment", testSwitchSegment},
+		{"wrong use", testWrongUse},
+		{"promote", testPromote},
+		{"heal everything at once", testHeal},
+		{"first start on a taken port", testMovedPort},
+		{"close ends an operation", testCloseEndsOperation},
+	} {
+		t.Run(sub.name, func(t *testing.T) { sub.run(t, r) })
 	}
-	must(t, f.Kill("r1"))
-	must(t, f.Thaw("r2"))
-	must(t, f.Promote(t.Context(), "r2"))
-	must(t, f.SwitchSegment(t.Context()))
-	must(t, f.Kill("primary"))
-	must(t, f.Heal(t.Context()))
+}
+
+func (r *rig) query(t *testing.T, node, query string) string {
+	t.Helper()
+	got, err := r.sql.query(t.Context(), r.nodes[node].DSN, query)
+	must(t, err)
+	return got
+}
+
+func (r *rig) exec(t *testing.T, node, query string) { t.Helper(); r.query(t, node, query) }
+
+// write commits one more row on the primary.
+func (r *rig) write(t *testing.T) {
+	t.Helper()
+	r.exec(t, "primary", fmt.Sprintf("INSERT INTO fact VALUES (%d)", r.rows))
+	r.rows++
+}
+
+func (r *rig) wantRows(t *testing.T, node string, want int) {
+	t.Helper()
+	if got := r.query(t, node, "SELECT count(*) FROM fact"); got != strconv.Itoa(want) {
+		t.Fatalf("rows on %s: got %s, want %d", node, got, want)
+	}
+}
+
+// wantCaughtUp checks that a fault is over: all rows arrive on all replicas.
+func (r *rig) wantCaughtUp(t *testing.T) {
+	t.Helper()
+	must(t, r.CatchUp(t.Context()))
+	for name := range r.nodes {
+		r.wantRows(t, name, r.rows)
+	}
+}
+
+// await asks until query answers "t".
+func (r *rig) await(t *testing.T, node, query string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		got, err := r.sql.query(ctx, r.nodes[node].AdminDSN, query)
+		if got == "t" {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s: %s: got %q, %v, want t", node, query, got, err)
+		}
+	}
+}
+
+func testReady(t *testing.T, r *rig) {
+	if !strings.HasPrefix(r.Version(), "postgres ") {
+		t.Errorf("version: got %q, want postgres and a number", r.Version())
+	}
+	for name, n := range r.nodes {
+		got := r.query(t, name, "SELECT current_user, rolsuper, pg_has_role(current_user, 'pg_monitor', 'member'), pg_is_in_recovery(), "+
+			"current_setting('fsync'), current_setting('max_connections') FROM pg_roles WHERE rolname = current_user")
+		want := fmt.Sprintf("breakwater|f|t|%s|on|100", map[bool]string{true: "f", false: "t"}[name == "primary"])
+		if got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+		if _, err := os.Stat(n.Log); err != nil {
+			t.Error(err)
+		}
+	}
+	got := r.query(t, "primary", "SELECT string_agg(application_name, ' ' ORDER BY application_name) FROM pg_stat_replication")
+	if want := "r1 r2"; got != want {
+		t.Errorf("replicas of the primary: got %q, want %q", got, want)
+	}
+}
+
+// PostgreSQL refuses root: as root the servers are user postgres's.
+func testAccount(t *testing.T, r *rig) {
+	pids, err := r.Servers()
+	must(t, err)
+	if len(pids) < 4 {
+		t.Fatalf("got %d server processes, want at least one a node", len(pids))
+	}
+	for _, pid := range pids {
+		info, err := os.Stat("/proc/" + strconv.Itoa(pid))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a backend that ended, or a system without /proc
+		}
+		must(t, err)
+		uid := info.Sys().(*syscall.Stat_t).Uid
+		if uid == 0 || (os.Geteuid() != 0 && int(uid) != os.Geteuid()) {
+			t.Errorf("process %d runs as user %d", pid, uid)
+		}
+	}
+}
+
+func testWrongPassword(t *testing.T, r *rig) {
+	for _, dsn := range []string{r.nodes["r1"].DSN, r.nodes["r1"].AdminDSN} {
+		at, colon := strings.Index(dsn, "@"), strings.LastIndex(dsn[:strings.Index(dsn, "@")], ":")
+		if err := r.sql.run(t.Context(), dsn[:colon]+":wrong"+dsn[at:], "SELECT 1"); err == nil || !strings.Contains(err.Error(), "password") {
+			t.Errorf("with a wrong password: got %v, want a refusal", err)
+		}
+	}
+}
+
+// Replay stands still while the replica goes on receiving.
+func testPause(t *testing.T, r *rig) {
+	r.wantCaughtUp(t)
+	must(t, r.Pause(t.Context(), "r2"))
+	r.write(t)
+	lsn := r.query(t, "primary", "SELECT pg_current_wal_lsn()")
+	r.await(t, "r2", fmt.Sprintf("SELECT pg_last_wal_receive_lsn() >= '%s' AND pg_last_wal_replay_lsn() < '%[1]s'", lsn))
+	r.wantRows(t, "r2", r.rows-1)
+	must(t, r.CatchUp(t.Context(), "r1", "r3"))
+	must(t, r.Resume(t.Context(), "r2"))
+	r.wantCaughtUp(t)
+}
+
+func testApplyDelay(t *testing.T, r *rig) {
+	must(t, r.SetApplyDelay(t.Context(), "r2", time.Hour))
+	r.write(t)
+	lsn := r.query(t, "primary", "SELECT pg_current_wal_lsn()")
+	r.await(t, "r2", fmt.Sprintf("SELECT pg_last_wal_receive_lsn() >= '%s'", lsn))
+	r.wantRows(t, "r2", r.rows-1)
+	must(t, r.SetApplyDelay(t.Context(), "r2", 0))
+	r.wantCaughtUp(t)
+}
+
+// A replica that is cut off answers, and says that it has replayed all that it
+// has received (behaviours-routing 2): it looks fresh, and is not.
+func testCut(t *testing.T, r *rig, mode relay.Mode) {
+	t.Helper()
+	r.wantCaughtUp(t)
+	before, err := r.LinkAccepts("r2")
+	must(t, err)
+	must(t, r.CutLink("r2", mode))
+	r.write(t)
+	must(t, r.CatchUp(t.Context(), "r1", "r3"))
+	r.wantRows(t, "r2", r.rows-1)
+	r.await(t, "r2", "SELECT pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()")
+	must(t, r.HealLink("r2"))
+	r.wantCaughtUp(t)
+	if after, err := r.LinkAccepts("r2"); err != nil || after <= before {
+		t.Errorf("connections over the link: got %d, %v, want more than %d", after, err, before)
+	}
+}
+
+func testSlowLink(t *testing.T, r *rig) {
+	const delay = 100 * time.Millisecond
+	must(t, r.SetLinkDelay("r2", delay))
+	begin := time.Now()
+	r.write(t)
+	must(t, r.CatchUp(t.Context(), "r2"))
+	if got := time.Since(begin); got < delay {
+		t.Errorf("caught up in %v over a link that takes %v", got, delay)
+	}
+	must(t, r.SetLinkDelay("r2", 0))
+	r.wantCaughtUp(t)
+}
+
+// r3 has what r1 has: its own link is whole, and yet it is cut off.
+func testCascade(t *testing.T, r *rig) {
+	if got := r.query(t, "r1", "SELECT string_agg(application_name, ' ') FROM pg_stat_replication"); got != "r3" {
+		t.Fatalf("replicas of r1: got %q, want r3", got)
+	}
+	must(t, r.CutLink("r1", relay.Blackhole))
+	r.write(t)
+	must(t, r.CatchUp(t.Context(), "r2"))
+	r.wantRows(t, "r1", r.rows-1)
+	r.wantRows(t, "r3", r.rows-1)
+	must(t, r.HealLink("r1"))
+	r.wantCaughtUp(t)
+}
+
+func testFreeze(t *testing.T, r *rig) {
+	must(t, r.Freeze("r2"))
+	must(t, r.Freeze("r2"))
+	pids, states, err := r.Tree("r2")
+	must(t, err)
+	if want := strings.Repeat("T", len(pids)); states != want || len(pids) < 3 {
+		t.Errorf("states of r2's processes: got %q, want only T", states)
+	}
+	wantMute(t, r.nodes["r2"])
+	r.write(t)
+	must(t, r.CatchUp(t.Context(), "r1", "r3"))
+	must(t, r.Thaw("r2"))
+	must(t, r.Thaw("r2"))
+	r.wantCaughtUp(t)
+}
+
+// wantMute connects, which the kernel accepts for a frozen server, says what
+// every server answers at once, and hears nothing.
+func wantMute(t *testing.T, n fleet.Node) {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(n.Host, strconv.Itoa(n.Port)), patience)
+	must(t, err)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(200*time.Millisecond)))
+	sslRequest := []byte{0, 0, 0, 8, 4, 210, 22, 47}
+	_, err = c.Write(sslRequest)
+	must(t, err)
+	if got, err := io.ReadAll(io.LimitReader(c, 1)); len(got) > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a frozen server answered %q, %v", got, err)
+	}
+}
+
+func wantRefused(t *testing.T, n fleet.Node) {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(n.Host, strconv.Itoa(n.Port)), patience)
+	if err == nil {
+		c.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("%s: connect: got %v, want refused", n.Name, err)
+	}
+}
+
+// Nothing committed is lost, and no process of the dead server is left.
+func testKill(t *testing.T, r *rig, name string) {
+	t.Helper()
+	r.write(t)
+	pids, _, err := r.Tree(name)
+	must(t, err)
+	must(t, r.Kill(name))
+	must(t, r.Kill(name))
+	for _, pid := range pids {
+		if s := fleet.StateOf(pid); s != 0 && s != 'Z' {
+			t.Errorf("%s: process %d is in state %c after Kill", name, pid, s)
+		}
+	}
+	wantRefused(t, r.nodes[name])
+	must(t, r.Restart(t.Context(), name))
+	r.write(t)
+	r.wantCaughtUp(t)
+}
+
+func testStop(t *testing.T, r *rig) {
+	must(t, r.Stop(t.Context(), "r2"))
+	must(t, r.Stop(t.Context(), "r2"))
+	wantRefused(t, r.nodes["r2"])
+	r.write(t)
+	must(t, r.Restart(t.Context(), "r2"))
+	r.wantCaughtUp(t)
+}
+
+func testRestartRunning(t *testing.T, r *rig) {
+	before := r.query(t, "r2", "SELECT pg_postmaster_start_time()")
+	must(t, r.Restart(t.Context(), "r2"))
+	if after := r.query(t, "r2", "SELECT pg_postmaster_start_time()"); after == before {
+		t.Error("the server is the one from before")
+	}
+	r.wantCaughtUp(t)
+}
+
+// A port that someone else holds for a while delays a restart, no more.
+func testTakenPort(t *testing.T, r *rig) {
+	must(t, r.Stop(t.Context(), "r2"))
+	squatter, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.nodes["r2"].Port)))
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- r.Restart(t.Context(), "r2") }()
+	r.logs.await(t, "trying again")
+	must(t, squatter.Close())
+	must(t, <-done)
+	r.wantCaughtUp(t)
+}
+
+func testSwitchSegment(t *testing.T, r *rig) {
+	segment := func() string { return r.query(t, "primary", "SELECT pg_walfile_name(pg_current_wal_insert_lsn())") }
+	seen := map[string]bool{segment(): true}
+	for range 2 {
+		must(t, r.SwitchSegment(t.Context()))
+		r.write(t)
+		seen[segment()] = true
+	}
+	if got, want := len(seen), 3; got != want {
+		t.Errorf("segments: got %d, want %d: %v", got, want, seen)
+	}
+	r.wantCaughtUp(t)
+}
+
+func testWrongUse(t *testing.T, r *rig) {
+	must(t, r.Freeze("r2"))
+	must(t, r.Kill("r3"))
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{r.Pause(t.Context(), "r9"), "name one of primary, r1, r2, r3"},
+		{r.CatchUp(t.Context(), "r9"), "name one of primary, r1, r2, r3"},
+		{r.CutLink("r9", relay.Refuse), "name one of primary, r1, r2, r3"},
+		{r.Pause(t.Context(), "primary"), "name one of r1, r2, r3"},
+		{r.CutLink("primary", relay.Refuse), "name one of r1, r2, r3"},
+		{r.CutLink("r1", relay.Pass), "use Refuse or Blackhole"},
+		{r.CutLink("r1", relay.Mode(7)), "use Pass, Refuse or Blackhole"},
+		{r.SetLinkDelay("r1", -1), "negative"},
+		{r.SetApplyDelay(t.Context(), "r1", -1), "use 0 to"},
+		{r.Resume(t.Context(), "r2"), "Thaw it first"},
+		{r.Stop(t.Context(), "r2"), "Thaw it first"},
+		{r.Promote(t.Context(), "r3"), "Restart it first"},
+		{r.Freeze("r3"), "Restart it first"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("got %v, want an error with %q", c.err, c.want)
+		}
+	}
+	must(t, r.Heal(t.Context()))
+	r.wantCaughtUp(t)
+}
+
+// The promoted one takes writes of its own; Heal makes it a replica again.
+func testPromote(t *testing.T, r *rig) {
+	must(t, r.Pause(t.Context(), "r2"))
+	must(t, r.Promote(t.Context(), "r2"))
+	r.exec(t, "r2", "INSERT INTO fact VALUES (-1)")
+	r.write(t)
+	r.wantRows(t, "r2", r.rows)
+	must(t, r.Heal(t.Context()))
+	if got := r.query(t, "r2", "SELECT count(*) FROM fact WHERE n = -1"); got != "0" {
+		t.Errorf("rows of the promoted server's own after Heal: got %s, want 0", got)
+	}
+	r.wantCaughtUp(t)
+}
+
+func testHeal(t *testing.T, r *rig) {
+	must(t, r.Pause(t.Context(), "r1"))
+	must(t, r.SetApplyDelay(t.Context(), "r1", time.Hour))
+	must(t, r.CutLink("r1", relay.Blackhole))
+	must(t, r.Freeze("r1"))
+	must(t, r.SetLinkDelay("r2", time.Second))
+	must(t, r.CutLink("r2", relay.Refuse))
+	must(t, r.Kill("r2"))
+	must(t, r.Promote(t.Context(), "r3"))
+	must(t, r.Stop(t.Context(), "r3"))
+	must(t, r.Freeze("primary"))
+	must(t, r.Kill("primary"))
+	must(t, r.Heal(t.Context()))
+	r.write(t)
+	r.wantCaughtUp(t)
+}
+
+// Between the choice of a port and the server's start another process may take
+// it; then another port is chosen, and replicas below find it.
+func testMovedPort(t *testing.T, r *rig) {
+	must(t, r.Stop(t.Context(), "r1"))
+	old := r.nodes["r1"].Port
+	squatter, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(old)))
+	must(t, err)
+	defer squatter.Close()
+	must(t, r.StartElsewhere(t.Context(), "r1"))
+	for _, n := range r.Nodes() {
+		r.nodes[n.Name] = n
+	}
+	if r.nodes["r1"].Port == old {
+		t.Fatalf("r1 is still at the taken port %d", old)
+	}
+	r.write(t)
+	r.wantCaughtUp(t)
+}
+
+// Close does not wait for an operation that waits for what will not come.
+func testCloseEndsOperation(t *testing.T, r *rig) {
+	must(t, r.Pause(t.Context(), "r2"))
+	done := make(chan error, 1)
+	go func() { done <- r.CatchUp(t.Context()) }()
+	var closes sync.WaitGroup
+	for range 3 {
+		closes.Go(func() {
+			if err := r.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	closes.Wait()
+	for _, err := range []error{<-done, r.Pause(t.Context(), "r1"), r.Freeze("r1"), r.HealLink("r1"), r.Heal(t.Context()), r.CatchUp(t.Context())} {
+		if !errors.Is(err, fleet.ErrClosed) {
+			t.Errorf("during or after Close: got %v, want ErrClosed", err)
+		}
+	}
+	wantNothingLeft(t, r.Dir())
+}
+
+func wantNothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory %s is left: %v", dir, err)
+	}
+	if pids, err := fleet.ServersIn(dir); err != nil || len(pids) != 0 {
+		t.Errorf("processes %v are left, %v", pids, err)
+	}
 }

@@ -48,23 +48,27 @@ func tryHome(parent string) (*home, error) {
 		return nil, fmt.Errorf("fleet: Config.Dir: %w: name a directory that we may write to", err)
 	}
 	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // swept: the caller tries again
-	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(ignoreGone(err), os.RemoveAll(path))
 	}
 	h := &home{path: path, lock: f}
 	held, err := h.take()
-	if err != nil || !held {
-		f.Close()
-		return nil, err
+	if err == nil && held {
+		err = h.open()
 	}
-	if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // user postgres must pass it
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, h.remove())
 	}
-	_, err = f.WriteString(strconv.Itoa(os.Getpid()) + "\n") // for people
-	return h, err
+	if !held {
+		return nil, f.Close() // swept: the caller tries again
+	}
+	return h, nil
+}
+
+// open lets user postgres pass the directory, and tells people whose it is.
+func (h *home) open() error {
+	_, err := h.lock.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	return errors.Join(err, os.Chmod(h.path, 0o755))
 }
 
 // take locks the lock file and says false if another process holds it, or has

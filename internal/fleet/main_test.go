@@ -52,7 +52,9 @@ func needPsql(t *testing.T) psql {
 func start(t *testing.T, cfg fleet.Config) *fleet.Fleet {
 	t.Helper()
 	cfg.SQL = needPsql(t).run
-	cfg.Log = t.Logf
+	if cfg.Log == nil {
+		cfg.Log = t.Logf
+	}
 	f, err := fleet.Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +63,7 @@ func start(t *testing.T, cfg fleet.Config) *fleet.Fleet {
 		if err := f.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
+		wantNothingLeft(t, f.Dir())
 	})
 	return f
 }
@@ -72,4 +75,5 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// patience bounds waits that a fault of the code would make endless.
 const patience = 20 * time.Second

@@ -3,7 +3,6 @@ package fleet
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -29,7 +28,7 @@ func processes() ([]proc, error) {
 
 // readStat parses "pid (name) state ppid …"; the name may hold anything.
 func readStat(pid int) (proc, bool) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return proc{}, false
 	}
@@ -57,7 +56,7 @@ func serversIn(dir string) ([]int, error) {
 	}
 	var pids []int
 	for _, p := range all {
-		cwd, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.pid), "cwd"))
+		cwd, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/cwd")
 		if err != nil || p.state == 'Z' || !isServer(p.name) {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -104,8 +105,8 @@ func (p *process) thaw() error {
 		return err
 	}
 	var faults []error
-	for i := len(below) - 1; i >= 0; i-- {
-		faults = append(faults, signal(below[i].pid, sigThaw))
+	for _, c := range slices.Backward(below) {
+		faults = append(faults, signal(c.pid, sigThaw))
 	}
 	return errors.Join(append(faults, p.signal(sigThaw))...)
 }

@@ -54,7 +54,7 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		return nil, errors.Join(fmt.Errorf("fleet: start: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("fleet: start: %w", err), f.Close()) //nolint:contextcheck // cleaning up outlasts ctx, and bounds itself
 	}
 	cfg.Log("fleet: %s, %d replicas ready in %v", f.Version(), cfg.Replicas, time.Since(begin).Round(time.Millisecond))
 	return f, nil
@@ -71,7 +71,7 @@ func prepare(ctx context.Context, cfg Config) (*Fleet, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	if err := Sweep(cfg.Dir); err != nil {
+	if err := Sweep(cfg.Dir); err != nil { //nolint:contextcheck // bounds itself
 		cfg.Log("%v", err) // another fleet's remains do not hinder this one
 	}
 	h, err := newHome(cfg.Dir)
@@ -146,7 +146,7 @@ func (f *Fleet) initdb(ctx context.Context) error {
 	if err := os.WriteFile(pwFile, []byte(f.adminPassword+"\n"), 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(pwFile)
+	defer func() { _ = os.Remove(pwFile) }()
 	if err := f.account.own(pwFile); err != nil {
 		return err
 	}
@@ -171,8 +171,7 @@ func appendTo(path, text string) error {
 		return err
 	}
 	if _, err := file.WriteString(text); err != nil {
-		file.Close()
-		return err
+		return errors.Join(err, file.Close())
 	}
 	return file.Close()
 }
@@ -194,8 +193,7 @@ func (f *Fleet) run(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(out.Name())
-	defer out.Close()
+	defer func() { _, _ = out.Close(), os.Remove(out.Name()) }()
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := f.spawner.start(cmd); err != nil {
 		return "", err
@@ -278,7 +276,7 @@ func (f *Fleet) firstStart(ctx context.Context, n *node) error {
 func (f *Fleet) populate(ctx context.Context) error {
 	for _, q := range []string{
 		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", appRole, f.appPassword),
-		fmt.Sprintf("GRANT pg_monitor TO %s", appRole),
+		"GRANT pg_monitor TO " + appRole,
 		fmt.Sprintf("CREATE DATABASE %s OWNER %s", appDB, appRole),
 		"CREATE TABLE breakwater_mark AS SELECT 0::bigint AS n",
 	} {

@@ -60,10 +60,9 @@ func sweepOne(path string) error {
 	h := &home{path: path, lock: f}
 	held, err := h.take()
 	if err != nil || !held {
-		f.Close()
-		return err
+		return errors.Join(err, f.Close())
 	}
-	return errors.Join(endServers(path), h.remove())
+	return errors.Join(endServers(path), freeSharedMemory(path), h.remove())
 }
 
 // sweepUnlocked removes what a crash in the instant before the locking left: an

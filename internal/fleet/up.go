@@ -61,7 +61,7 @@ func (f *Fleet) launchLocked(ctx context.Context, n *node) error {
 		return err
 	}
 	n.op.proc, n.op.frozen, n.op.paused = p, false, false
-	return f.await(ctx, p, f.adminDSN(n), "SELECT 1")
+	return f.awaitServer(ctx, p, f.adminDSN(n), "SELECT 1")
 }
 
 func (f *Fleet) spawn(n *node) (*process, error) {
@@ -69,7 +69,7 @@ func (f *Fleet) spawn(n *node) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the server has its own
 	cmd := f.command("postgres", "-D", n.data)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := f.spawner.start(cmd); err != nil {
@@ -83,15 +83,26 @@ func (f *Fleet) spawn(n *node) (*process, error) {
 	return p, nil
 }
 
-// await runs query until it succeeds, p has ended, or ctx ends.
-func (f *Fleet) await(ctx context.Context, p *process, dsn, query string) error {
+// awaitServer runs query until it succeeds, p has ended, or ctx ends.
+func (f *Fleet) awaitServer(ctx context.Context, p *process, dsn, query string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.ended: // an attempt may hang in whoever else has the port
+			cancel(errEnded)
+		case <-ctx.Done():
+		}
+	}()
+	return f.await(ctx, dsn, query)
+}
+
+// await runs query until it succeeds or ctx ends.
+func (f *Fleet) await(ctx context.Context, dsn, query string) error {
 	for {
 		err := f.attempt(ctx, dsn, query)
 		if err == nil {
 			return nil
-		}
-		if p != nil && p.hasEnded() {
-			return errEnded
 		}
 		if ctxErr := sleep(ctx, pollInterval); ctxErr != nil {
 			return fmt.Errorf("%w; last answer: %w", ctxErr, err)

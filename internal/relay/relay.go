@@ -129,7 +129,8 @@ func (r *Relay) SetDelay(d time.Duration) error {
 	return nil
 }
 
-// SetTarget changes where new connections are carried to. Existing ones stay.
+// SetTarget changes where connections are carried to. Existing ones are reset:
+// their other end is at the old target.
 func (r *Relay) SetTarget(target string) error {
 	if err := checkTarget(target); err != nil {
 		return err
@@ -137,6 +138,9 @@ func (r *Relay) SetTarget(target string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.target = target
+	for l := range r.mu.links {
+		l.reset()
+	}
 	return nil
 }
 

@@ -52,6 +52,7 @@ func dialQuiet(r *relay.Relay) net.Conn {
 // counting says 0, 1, 2, … and checks that it hears them in order until the
 // connection ends or is mute for a moment.
 func counting(t *testing.T, r *relay.Relay) {
+	t.Helper()
 	c := dialQuiet(r)
 	if c == nil {
 		return

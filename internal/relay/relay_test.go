@@ -223,12 +223,18 @@ func TestTargetDownResetsAndMovedTargetIsFound(t *testing.T) {
 	gone.Close()
 	r := start(t, gone.Addr().String())
 	wantNewReset(t, r)
-	if err := r.SetTarget(echo(t)); err != nil {
+	for range 2 {
+		if err := r.SetTarget(echo(t)); err != nil {
+			t.Fatal(err)
+		}
+		c := dial(t, r)
+		say(t, c, "a")
+		hear(t, c, "a")
+		defer wantReset(t, c) // the first by the second SetTarget, the second by Close
+	}
+	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, r)
-	say(t, c, "a")
-	hear(t, c, "a")
 }
 
 func TestBadInput(t *testing.T) {
