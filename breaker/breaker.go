@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,9 +195,9 @@ func (b *Breaker) Observe(signal string, value float64) {
 	i := slices.IndexFunc(b.mu.signals, func(d *signalDetector) bool { return d.rule.Name == signal })
 	switch {
 	case i < 0:
-		b.faultLocked(Fault{Part: "Observe", Detail: "no Signal rule is named " + signal})
+		b.faultLocked(Fault{Part: "Observe", Detail: "no Signal rule is named " + strconv.Quote(signal)})
 	case value != value:
-		b.faultLocked(Fault{Part: "Observe", Detail: "NaN for signal " + signal})
+		b.faultLocked(Fault{Part: "Observe", Detail: "NaN for signal " + strconv.Quote(signal)})
 	default:
 		b.observeLocked(b.mu.signals[i], value)
 	}

@@ -62,13 +62,14 @@ type countWindow struct {
 	rule  FailureRateByCount
 	size  int
 	since uint64   // position of the last call before the window's knowledge
+	bad   uint64   // failures after since
 	ring  []uint64 // made at the first failure; positions, oldest at head
 	head  int
 	n     int
 }
 
 func (w *countWindow) reset(t tally) {
-	w.since, w.head, w.n = t.calls(), 0, 0
+	w.since, w.bad, w.head, w.n = t.calls(), 0, 0, 0
 }
 
 func (w *countWindow) failed(t tally) (Reason, bool) {
@@ -78,7 +79,11 @@ func (w *countWindow) failed(t tally) (Reason, bool) {
 	for w.n > 0 && w.ring[w.head]+calls <= pos {
 		w.pop()
 	}
-	return rateReason(RuleFailureRateByCount, uint64(w.n), calls, w.rule.Rate, w.rule.MinCalls)
+	bad := uint64(w.n)
+	if pos-w.since == calls { // nothing has left the window: this is exact, the ring may be short
+		bad = w.bad
+	}
+	return rateReason(RuleFailureRateByCount, bad, calls, w.rule.Rate, w.rule.MinCalls)
 }
 
 func (w *countWindow) push(pos uint64) {
@@ -90,6 +95,7 @@ func (w *countWindow) push(pos uint64) {
 	}
 	w.ring[(w.head+w.n)%w.size] = pos
 	w.n++
+	w.bad++
 }
 
 func (w *countWindow) pop() {
