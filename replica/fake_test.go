@@ -220,7 +220,7 @@ func (c *cluster) picks(n int, r replica.Requirement) map[string]int {
 			got[""]++
 			continue
 		}
-		got[choice.Name]++
+		got[choice.Name()]++
 		choice.Done(nil)
 	}
 	return got

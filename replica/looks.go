@@ -45,7 +45,7 @@ func (s *Set) primaryTurn(ctx context.Context) time.Duration {
 // calm sample.
 func (s *Set) nudgeStalled() {
 	for _, n := range *s.replicas.Load() {
-		busy, finished := n.inFlight.Load() > 0, n.finished.Load()
+		busy, finished := n.inFlight() > 0, n.finished()
 		if busy && n.stall.busy && finished == n.stall.finished {
 			n.demand.nudge()
 		}

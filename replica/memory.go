@@ -10,8 +10,9 @@ import (
 // after thinning. A run takes 24 bytes, so 96 KiB.
 const memoryRuns = 4096
 
-// never is the instant before all others, in nanoseconds of the Set's clock.
-const never = math.MinInt64
+// never is the instant before all others, in nanoseconds of the Set's clock. An
+// instant minus never does not overflow, and exceeds every bound but Never.
+const never = math.MinInt64 / 2
 
 // run is one position of the primary and the time during which it was seen there.
 type run struct {

@@ -18,10 +18,9 @@ type node struct {
 	set     *Set             // immutable
 	breaker *breaker.Breaker // immutable; nil for the primary: no lag rule ever opens it
 
-	view     atomic.Pointer[view] // written under set.looks; read by picks
-	inFlight atomic.Int64         // reads admitted and not done
-	finished atomic.Uint64        // reads done
-	ramp     atomic.Int64         // when the slow start began, 0: none
+	view  atomic.Pointer[view] // written under set.looks; read by picks
+	reads atomic.Int64         // bits 0–31: reads admitted and not done; 32–63: reads done, modulo 2^32
+	ramp  atomic.Int64         // when the slow start began, 0: none
 
 	demand  demand
 	first   chan struct{}      // closed after the first sample or its failure
@@ -38,7 +37,7 @@ type node struct {
 	// Used by the primary's sampler only, for this node.
 	stall struct {
 		busy     bool
-		finished uint64
+		finished uint32
 	}
 }
 
@@ -59,6 +58,13 @@ type looked struct {
 	Look
 	sent, recv int64
 }
+
+// endRead turns a read in flight into one done, in one addition to node.reads.
+const endRead = 1<<32 - 1
+
+func (n *node) inFlight() int { return int(int32(n.reads.Load())) }
+
+func (n *node) finished() uint32 { return uint32(n.reads.Load() >> 32) }
 
 func newNode(s *Set, n Node) *node {
 	return &node{

@@ -1,78 +1,153 @@
 package replica
 
 import (
+	"math"
+	"math/bits"
 	"math/rand/v2"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
 )
 
-// Choice is a node that a read was admitted to. Exactly one of its copies must be
-// told the outcome, by Done or DoneAs; the zero Choice ignores both. It may be
-// handed between goroutines but not used by two at once.
-type Choice struct {
-	// Name and Target are the Node's.
-	Name   string
-	Target any
-	// Lo and Hi bound the staleness at the pick; Hi is Never if nothing bounds it. Both 0 on the primary.
-	Lo, Hi time.Duration
-	// Primary says that the read goes to the primary.
-	Primary bool
-	// Unverified says that the primary could not be sampled: the node was within the
-	// bound when it last could (REQ-R14).
-	Unverified bool
-
-	node   *node
-	permit breaker.Permit
-	asked  Requirement
-}
-
 // Pick chooses a node for a read: of the eligible replicas two at random, and of
-// these the one with fewer reads in flight. It reads memory only. The error is a
-// *NoReplicaError with each node's reason.
+// these the one with fewer reads in flight (the power of two choices, Mitzenmacher
+// 2001). It reads memory only. The error is a *NoReplicaError with each node's
+// reason, which matches ErrSaturated too if all that is eligible is at its cap.
 func (s *Set) Pick(r Requirement) (Choice, error) {
 	if r.PrimaryOnly {
 		return s.pickPrimary(r)
 	}
 	nodes, st, now := *s.replicas.Load(), s.settings.Load(), s.now()
-	var c candidates
-	s.collect(&c, nodes, st, &r, now)
-	for c.more() {
-		i := c.better(nodes)
-		n := nodes[c.at[i]]
-		if choice, ok := s.admit(n, st, &r, now); ok {
-			return choice, nil
+	limit := st.limit(&r)
+	if n := drawFit(nodes, int64(st.Trip), now, limit); n != nil && n.Name != r.Except {
+		if c := s.admit(n, st, now, limit); c.node != nil {
+			return c, nil
 		}
-		c.drop(i)
 	}
-	return Choice{}, s.refuse(nodes, st, &r, now)
+	return s.pickAmong(nodes, st, &r, now, limit)
 }
 
-// candidates are the indexes of the nodes that may take the read; those that the
-// slow start left out this time wait in reserve, for when there is no other.
-type candidates struct {
-	at, reserve  [maxReplicas]uint8
-	n, inReserve int
+// drawFit is the common case: two replicas drawn at random are both fit for any
+// read with this limit, and the one with fewer reads in flight is the choice. Else nil.
+func drawFit(nodes []*node, trip, now, limit int64) *node {
+	if len(nodes) < 2 {
+		return nil
+	}
+	i, j := drawTwo(mix(now, nodes), uint64(len(nodes)))
+	a, b := nodes[i], nodes[j]
+	switch {
+	case !a.fit(trip, now, limit), !b.fit(trip, now, limit):
+		return nil
+	case b.inFlight() < a.inFlight():
+		return b
+	}
+	return a
 }
 
-func (s *Set) collect(c *candidates, nodes []*node, st *Settings, r *Requirement, now int64) {
+// fit: nothing at all speaks against a read here.
+func (n *node) fit(trip, now, limit int64) bool {
+	v := n.view.Load()
+	return v.fresh(now, trip, limit) && !v.down && n.ramp.Load() == 0 && n.admits()
+}
+
+// mix makes random bits from what a pick has at hand anyway: the nanoseconds of the
+// clock and the counts of reads, one of which each pick changes, through the
+// finalizer of SplitMix64 (Steele, Lea, Flood 2014). It costs half of
+// math/rand/v2, which a pick would feel.
+func mix(now int64, nodes []*node) uint64 {
+	x := uint64(now)
+	for _, n := range nodes {
+		x += uint64(n.reads.Load())
+	}
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// drawTwo turns 64 random bits into two different indexes below count, which is at least 2.
+func drawTwo(x, count uint64) (i, j uint64) {
+	i = x & math.MaxUint32 * count >> 32
+	j = x >> 32 * (count - 1) >> 32
+	if j >= i {
+		j++
+	}
+	return i, j
+}
+
+// admit reserves a place on a node that is fit for any read, unless it is at its
+// cap, its breaker refuses after all, or a newer sample bars it. Else the zero Choice.
+func (s *Set) admit(n *node, st *Settings, now, limit int64) Choice {
+	permit, ok := n.enter()
+	if !ok {
+		return Choice{}
+	}
+	v := n.view.Load()
+	if !v.fresh(now, int64(st.Trip), limit) {
+		n.giveBack(&permit)
+		return Choice{}
+	}
+	return Choice{node: n, view: v, now: now, limit: limit, permit: permit}
+}
+
+// enter counts a read in, unless the node is at its cap or its breaker refuses.
+func (n *node) enter() (permit breaker.Permit, ok bool) {
+	if v := n.reads.Add(1); n.MaxInFlight > 0 && int(int32(v)) > n.MaxInFlight {
+		n.reads.Add(-1)
+		return permit, false
+	}
+	permit, err := n.breaker.Allow()
+	if err != nil {
+		n.reads.Add(-1)
+		return permit, false
+	}
+	return permit, true
+}
+
+// giveBack undoes enter.
+func (n *node) giveBack(permit *breaker.Permit) {
+	permit.DoneAs(breaker.Ignored, nil)
+	n.reads.Add(-1)
+}
+
+// pickAmong looks at every replica: some are not fit, or their share is reduced.
+func (s *Set) pickAmong(nodes []*node, st *Settings, r *Requirement, now, limit int64) (Choice, error) {
+	eligible, reserve := s.collect(nodes, st, r, now)
+	for eligible|reserve != 0 {
+		if eligible == 0 {
+			eligible, reserve = reserve, 0
+		}
+		i := better(eligible, nodes)
+		eligible &^= 1 << i
+		n := nodes[i]
+		if c := s.admit(n, st, now, limit); c.node != nil {
+			return c, nil
+		}
+		if c := s.admitUnverified(n, st, r, now, limit); c.node != nil {
+			return c, nil
+		}
+	}
+	return Choice{}, s.refuse(nodes, st, r, now)
+}
+
+// collect returns the nodes that may take the read as bits, and apart from them
+// those that the slow start left out this time, for when there is no other.
+func (s *Set) collect(nodes []*node, st *Settings, r *Requirement, now int64) (eligible, reserve uint64) {
 	for i, n := range nodes {
 		if n.Name == r.Except || !n.admits() {
 			continue
 		}
 		v := n.view.Load()
-		if cond, _ := v.check(now, st, r, s.primarySeen.Load()); cond != Fit {
-			n.countDenial(cond, v, st)
-			continue
+		c, _ := v.check(now, st, r, s.primarySeen.Load())
+		switch {
+		case c != Fit:
+			n.countDenial(c, v, st)
+		case (n.ramp.Load() != 0 || v.down) && rand.Float64() >= n.share(v, st, now):
+			reserve |= 1 << i
+		default:
+			eligible |= 1 << i
 		}
-		if share := n.share(v, st, now); share < 1 && rand.Float64() >= share {
-			c.reserve[c.inReserve] = uint8(i)
-			c.inReserve++
-			continue
-		}
-		c.at[c.n] = uint8(i)
-		c.n++
 	}
+	return eligible, reserve
 }
 
 // countDenial counts a late sample once per denied read, where that was asked for (REQ-R4).
@@ -82,113 +157,47 @@ func (n *node) countDenial(c Condition, v *view, st *Settings) {
 	}
 }
 
-func (c *candidates) more() bool {
-	if c.n == 0 && c.inReserve > 0 {
-		c.at, c.n, c.inReserve = c.reserve, c.inReserve, 0
+// better draws two of the nodes at random and returns the one with fewer reads in flight.
+func better(eligible uint64, nodes []*node) int {
+	count := uint64(bits.OnesCount64(eligible))
+	if count == 1 {
+		return bits.TrailingZeros64(eligible)
 	}
-	return c.n > 0
+	i, j := drawTwo(rand.Uint64(), count)
+	a, b := nth(eligible, i), nth(eligible, j)
+	if nodes[b].inFlight() < nodes[a].inFlight() {
+		return b
+	}
+	return a
 }
 
-// better draws two candidates and returns the one with fewer reads in flight.
-func (c *candidates) better(nodes []*node) int {
-	if c.n == 1 {
-		return 0
+// nth returns the index of the n-th set bit, counted from 0.
+func nth(set, n uint64) int {
+	for ; n > 0; n-- {
+		set &= set - 1
 	}
-	x := rand.Uint64()
-	i := int(uint64(uint32(x)) * uint64(c.n) >> 32)
-	j := int((x >> 32) * uint64(c.n-1) >> 32)
-	if j >= i {
-		j++
-	}
-	if nodes[c.at[j]].inFlight.Load() < nodes[c.at[i]].inFlight.Load() {
-		return j
-	}
-	return i
+	return bits.TrailingZeros64(set)
 }
 
-func (c *candidates) drop(i int) {
-	c.n--
-	c.at[i] = c.at[c.n]
-}
-
-// admit reserves a place on the node, unless it is at its cap or its breaker
-// refuses after all.
-func (s *Set) admit(n *node, st *Settings, r *Requirement, now int64) (Choice, bool) {
-	if !n.enter() {
-		return Choice{}, false
-	}
-	permit, err := n.breaker.Allow()
-	if err != nil {
-		n.inFlight.Add(-1)
-		return Choice{}, false
+// admitUnverified is admit for a read that accepts a node which was fresh when the primary was last seen.
+func (s *Set) admitUnverified(n *node, st *Settings, r *Requirement, now, limit int64) Choice {
+	permit, ok := n.enter()
+	if !ok {
+		return Choice{}
 	}
 	v := n.view.Load()
-	cond, unverified := v.check(now, st, r, s.primarySeen.Load())
-	if cond != Fit { // a newer sample came since
-		permit.DoneAs(breaker.Ignored, nil)
-		n.inFlight.Add(-1)
-		return Choice{}, false
+	if c, unverified := v.check(now, st, r, s.primarySeen.Load()); c == Fit && unverified {
+		return Choice{node: n, view: v, now: now, limit: limit, permit: permit, unverified: true}
 	}
-	return Choice{
-		Name: n.Name, Target: n.Target, Lo: time.Duration(v.lo), Hi: time.Duration(sub(now, v.asOf)),
-		Unverified: unverified, node: n, permit: permit, asked: *r,
-	}, true
-}
-
-// enter counts a read in, unless the node is at its cap.
-func (n *node) enter() bool {
-	if v := n.inFlight.Add(1); n.MaxInFlight > 0 && v > int64(n.MaxInFlight) {
-		n.inFlight.Add(-1)
-		return false
-	}
-	return true
+	n.giveBack(&permit)
+	return Choice{}
 }
 
 func (s *Set) pickPrimary(r Requirement) (Choice, error) {
 	n := s.primary
-	if r.Except == n.Name || !n.enter() {
+	if v := n.reads.Add(1); n.MaxInFlight > 0 && int(int32(v)) > n.MaxInFlight || r.Except == n.Name {
+		n.reads.Add(-1)
 		return Choice{}, s.refusePrimary(r)
 	}
-	return Choice{Name: n.Name, Target: n.Target, Primary: true, node: n, asked: r}, nil
-}
-
-// Done reports how the read ended; Config.Classify says what that means for the
-// node. It counts once; later calls do nothing.
-func (c *Choice) Done(err error) {
-	if c.leave() {
-		c.permit.Done(err)
-	}
-}
-
-// DoneAs is Done with an outcome that the caller has classified.
-func (c *Choice) DoneAs(o breaker.Outcome, err error) {
-	if c.leave() {
-		c.permit.DoneAs(o, err)
-	}
-}
-
-func (c *Choice) leave() bool {
-	n := c.node
-	if n == nil {
-		return false
-	}
-	c.node = nil
-	n.inFlight.Add(-1)
-	n.finished.Add(1)
-	return true
-}
-
-// Eligible asks again whether the node may take the read: after a wait for a
-// connection, say. It is memory only.
-func (c *Choice) Eligible() bool {
-	n := c.node
-	if n == nil || c.Primary {
-		return n != nil
-	}
-	if !n.admits() {
-		return false
-	}
-	s := n.set
-	cond, unverified := n.view.Load().check(s.now(), s.settings.Load(), &c.asked, s.primarySeen.Load())
-	return cond == Fit && unverified == c.Unverified
+	return Choice{node: n}, nil
 }

@@ -46,7 +46,7 @@ func TestUnknownPrimaryGrace(t *testing.T) {
 			t.Errorf("verified read: %v", err)
 		}
 		accept := replica.Requirement{AcceptUnverified: true}
-		if choice, err := c.Pick(accept); err != nil || !choice.Unverified {
+		if choice, err := c.Pick(accept); err != nil || !choice.Unverified() {
 			t.Errorf("accepting read: %+v, %v", choice, err)
 		}
 		time.Sleep(7 * time.Second)
@@ -56,7 +56,7 @@ func TestUnknownPrimaryGrace(t *testing.T) {
 		c.primary.fail(nil)
 		c.waitFor(4*time.Second, "verified again", func() bool {
 			choice, err := c.Pick(replica.Requirement{})
-			return err == nil && !choice.Unverified
+			return err == nil && !choice.Unverified()
 		})
 	})
 }

@@ -151,7 +151,7 @@ func (s *Settings) weight(since, now int64) float64 {
 	return s.RampFrom + (1-s.RampFrom)*float64(max(now-since, 0))/float64(s.Ramp)
 }
 
-// sub subtracts instants without wrapping: an unbounded difference is MaxInt64.
+// sub subtracts instants; the difference to never is Never.
 func sub(now, then int64) int64 {
 	if then == never {
 		return math.MaxInt64

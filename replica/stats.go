@@ -24,9 +24,9 @@ type NodeStats struct {
 	Lo, Hi time.Duration
 	// LastRun is when its last good sample returned; the zero time if there was none.
 	LastRun time.Time
-	// InFlight counts the reads under way, Reads those that ended.
+	// InFlight counts the reads under way, Reads those that ended, modulo 2^32.
 	InFlight int
-	Reads    uint64
+	Reads    uint32
 	// Share is its part of its full share of traffic, 0 to 1: less in a slow start.
 	Share float64
 	// ReceiverDown, ReplayPaused and InDoubt are flags of the newest sample.
@@ -50,7 +50,7 @@ func (s *Set) nodeStats(n *node) NodeStats {
 	v, set, now, none := n.view.Load(), s.settings.Load(), s.now(), Requirement{}
 	st := NodeStats{
 		Name: n.Name, Condition: v.condition, Detail: v.detail, Lo: time.Duration(v.lo), Hi: time.Duration(sub(now, v.asOf)),
-		InFlight: int(n.inFlight.Load()), Reads: n.finished.Load(), Share: 1,
+		InFlight: n.inFlight(), Reads: n.finished(), Share: 1,
 		ReceiverDown: v.down, ReplayPaused: v.paused, InDoubt: v.doubt, Position: v.position,
 	}
 	if v.sampledAt != 0 {

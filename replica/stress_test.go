@@ -45,7 +45,7 @@ func mixedCall(c *cluster, counted *[3]atomic.Int64, primary bool, i int) {
 	case err != nil:
 		counted[2].Add(1)
 		return
-	case choice.Primary:
+	case choice.Primary():
 		counted[1].Add(1)
 	default:
 		counted[0].Add(1)

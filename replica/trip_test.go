@@ -90,7 +90,7 @@ func TestHungReadsBringTheSampleForward(t *testing.T) {
 		for len(stuck) == 0 {
 			if choice, err := c.Pick(replica.Requirement{}); err != nil {
 				t.Fatal(err)
-			} else if choice.Name == "r1" {
+			} else if choice.Name() == "r1" {
 				stuck = append(stuck, choice)
 			} else {
 				choice.Done(nil)
@@ -295,7 +295,7 @@ func TestPrimaryIsNeverOpened(t *testing.T) {
 		c.primary.fail(errors.New("gone"))
 		time.Sleep(time.Minute)
 		choice, err := c.Pick(replica.Requirement{PrimaryOnly: true})
-		if err != nil || !choice.Primary || choice.Name != "primary" {
+		if err != nil || !choice.Primary() || choice.Name() != "primary" {
 			t.Fatalf("Pick = %+v, %v", choice, err)
 		}
 		choice.Done(errors.New("refused"))
@@ -304,7 +304,7 @@ func TestPrimaryIsNeverOpened(t *testing.T) {
 
 // REQ-R16 of the sampling load: calm while open, so that an incident is not hammered.
 func TestSamplingIsCalmWhileOpenAndFastInDoubt(t *testing.T) {
-	inBubble(t, 2, nil, func(c *cluster) {
+	inBubble(t, 2, func(cfg *replica.Config) { cfg.Open.Base = 10 * time.Second }, func(c *cluster) {
 		c.writing(3*time.Second, c.r...)
 		before, _, _ := c.r[0].counts()
 		c.writing(1900*ms, c.r[1]) // doubt, then three breaches 100 ms apart

@@ -19,6 +19,11 @@ type view struct {
 	paused    bool
 }
 
+// fresh is the common case of check: nothing bars the node, and Hi is within the limit.
+func (v *view) fresh(now, trip, limit int64) bool {
+	return v.condition == Fit && v.lo <= trip && now-v.asOf <= limit
+}
+
 // check tells whether a read may be sent to the node now. It is memory only.
 func (v *view) check(now int64, s *Settings, r *Requirement, primarySeen int64) (c Condition, unverified bool) {
 	switch {
@@ -26,7 +31,7 @@ func (v *view) check(now int64, s *Settings, r *Requirement, primarySeen int64) 
 		return v.condition, false
 	case v.lo > int64(s.Trip):
 		return Late, false
-	case sub(now, v.asOf) <= s.limit(r):
+	case now-v.asOf <= s.limit(r):
 		return Fit, false
 	case sub(now, primarySeen) <= s.lost():
 		return Stale, false
