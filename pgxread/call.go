@@ -103,7 +103,7 @@ func (c *call) acquire() error {
 	}
 	c.conn = conn
 	c.stage.Store(uint32(stageRun))
-	if c.choice.Target != nil && !c.choice.Eligible() {
+	if c.choice.Target() != nil && !c.choice.Eligible() {
 		return errMoved
 	}
 	return nil

@@ -73,8 +73,8 @@ func (in *intent) picked(choice *replica.Choice) {
 	if in.info == nil {
 		return
 	}
-	in.info.Node, in.info.Primary, in.info.Unverified = choice.Name, choice.Primary, choice.Unverified
-	in.info.Lo, in.info.Hi = choice.Lo, choice.Hi
+	in.info.Node, in.info.Primary, in.info.Unverified = choice.Name(), choice.Primary(), choice.Unverified()
+	in.info.Lo, in.info.Hi = choice.Staleness()
 	in.info.PickedAt = time.Now()
 }
 

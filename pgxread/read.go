@@ -59,7 +59,7 @@ func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*c
 		return nil, err
 	}
 	in.picked(&choice)
-	c := newCall(ctx, choice.Target.(*node), in)
+	c := newCall(ctx, choice.Target().(*node), in)
 	c.choice, c.read = choice, true
 	return c, nil
 }
@@ -83,7 +83,7 @@ func (c *call) next(err error, second bool) verdict {
 		return giveUp
 	case isAny(err, errFenced, errMoved) || c.conn == nil && c.node.left.Load():
 		return anew
-	case second || c.choice.Primary:
+	case second || c.choice.Primary():
 		return giveUp
 	case isBad(c.outcome(err)), c.timedOut() && stopped(err), postgres.RetrySafe(sqlstate(err)):
 		return elsewhere
