@@ -1,0 +1,219 @@
+package pgxread_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/pgxread"
+	"github.com/breakwater-go/breakwater/replica"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// eventually waits until cond holds: servers, not timers, decide when.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// broken has the fleet healed after the test.
+func broken(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := pg.Heal(context.Background()); err != nil {
+			t.Errorf("heal: %v", err)
+		}
+	})
+}
+
+// quick samples often, so that tests wait little. There is no slow start and no jitter.
+func quick() replica.Settings {
+	return replica.Settings{
+		Trip: 500 * time.Millisecond, Reenter: 200 * time.Millisecond,
+		Calm: 600 * time.Millisecond, Fast: 50 * time.Millisecond, PrimaryInterval: 100 * time.Millisecond,
+		SampleTimeout: 500 * time.Millisecond, Ramp: -1,
+		Open: breaker.Backoff{Base: 300 * time.Millisecond, Max: 2 * time.Second, Jitter: -1},
+	}
+}
+
+// blind samples once a minute, so that only reads can find out what is wrong.
+func blind() replica.Settings {
+	s := quick()
+	s.Calm, s.SampleTimeout = time.Minute, time.Second
+	return s
+}
+
+// watched is a DB with what was seen of it.
+type watched struct {
+	*pgxread.DB
+
+	mu          sync.Mutex
+	dials       map[string]int // for requests, by node
+	checks      map[string]int // for probes and samplers, by node
+	transitions []breaker.Transition
+}
+
+// open makes a DB over the primary and the named replicas, closed with the test.
+func open(t *testing.T, s replica.Settings, names []string, change ...func(*pgxread.Config)) *watched {
+	t.Helper()
+	w := &watched{dials: map[string]int{}, checks: map[string]int{}}
+	cfg := pgxread.Config{
+		Primary: pgxread.Node{DSN: dsn("primary")}, Settings: s, Configure: w.countDials,
+		Observer: replica.Observer{OnTransition: w.saw},
+	}
+	for _, n := range names {
+		cfg.Replicas = append(cfg.Replicas, pgxread.Node{Name: n, DSN: dsn(n)})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	db, err := pgxread.Open(t.Context(), cfg)
+	must(t, err)
+	w.DB = db
+	t.Cleanup(db.Close)
+	return w
+}
+
+// usable waits until the named replicas may take reads.
+func (w *watched) usable(t *testing.T, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		eventually(t, n+" is fit", func() bool {
+			st := w.stats(n)
+			return st.Condition == replica.Fit && st.Breaker.State == breaker.Closed
+		})
+	}
+}
+
+func (w *watched) countDials(node string, c *pgxpool.Config) {
+	dial := c.ConnConfig.DialFunc
+	c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		w.mu.Lock()
+		if pgxread.IsCheck(ctx) {
+			w.checks[node]++
+		} else {
+			w.dials[node]++
+		}
+		w.mu.Unlock()
+		return dial(ctx, network, addr)
+	}
+}
+
+func (w *watched) saw(tr breaker.Transition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.transitions = append(w.transitions, tr)
+}
+
+// seen returns the transitions of a node so far.
+func (w *watched) seen(node string) []breaker.Transition {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var of []breaker.Transition
+	for _, tr := range w.transitions {
+		if tr.Name == node {
+			of = append(of, tr)
+		}
+	}
+	return of
+}
+
+func (w *watched) dialled(node string) (requests, checks int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials[node], w.checks[node]
+}
+
+func (w *watched) stats(node string) replica.NodeStats {
+	for _, st := range w.Set().Stats().Replicas {
+		if st.Name == node {
+			return st
+		}
+	}
+	return replica.NodeStats{}
+}
+
+func (w *watched) state(node string) breaker.State { return w.stats(node).Breaker.State }
+
+// port reads the port of the server that answers, and says where the read went.
+func (w *watched) port(ctx context.Context, req replica.Requirement) (pgxread.ReadInfo, error) {
+	var info pgxread.ReadInfo
+	var port int
+	err := w.Reader(req).QueryRow(pgxread.WithInfo(ctx, &info), "SELECT current_setting('port')::int").Scan(&port)
+	if err == nil && port != nodeOf(info.Node).Port {
+		panic("the read on " + info.Node + " was answered on port " + strconv.Itoa(port))
+	}
+	return info, err
+}
+
+// spread makes n reads and counts them by node; each must succeed.
+func (w *watched) spread(t *testing.T, n int) map[string]int {
+	t.Helper()
+	at := map[string]int{}
+	for range n {
+		info, err := w.port(t.Context(), replica.Requirement{})
+		must(t, err)
+		at[info.Node]++
+	}
+	return at
+}
+
+// idle checks that the node has no read in flight and no connection in use.
+func (w *watched) idle(t *testing.T, node string) {
+	t.Helper()
+	if got := w.stats(node).InFlight; got != 0 {
+		t.Errorf("%s: %d reads in flight, want 0", node, got)
+	}
+	eventually(t, node+" has no connection in use", func() bool { return w.Pool(node).Stat().AcquiredConns() == 0 })
+}
+
+// write commits about perSecond rows a second on the primary until the test ends or
+// stop is called.
+func (w *watched) write(t *testing.T, perSecond int) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(time.Second / time.Duration(perSecond))
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := w.Exec(ctx, "INSERT INTO tick VALUES ($1)", n); err != nil && ctx.Err() == nil {
+				t.Errorf("write: %v", err)
+				return
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(stop)
+	return stop
+}

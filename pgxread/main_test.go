@@ -1,0 +1,71 @@
+package pgxread_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/breakwater-go/breakwater/internal/fleet"
+)
+
+// pg is the fleet that all tests share: primary, r1, r2, and r3 below r1. Whoever
+// breaks it calls broken. It is nil when only tests without a server run.
+var pg *fleet.Fleet
+
+func TestMain(m *testing.M) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	var err error
+	pg, err = fleet.Start(ctx, fleet.Config{Replicas: 3, Upstream: map[string]string{"r3": "r1"}, SQL: runSQL})
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) // never skipped: the error says what to install
+	}
+	code := 1
+	if err = runSQL(context.Background(), dsn("primary"), schema); err == nil {
+		code = m.Run()
+	}
+	if err := pg.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+const schema = `CREATE TABLE item (id bigserial PRIMARY KEY, note text NOT NULL UNIQUE);
+CREATE TABLE tick (n bigint NOT NULL)`
+
+func runSQL(ctx context.Context, dsn, query string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, query, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+func nodeOf(name string) fleet.Node {
+	for _, n := range pg.Nodes() {
+		if n.Name == name {
+			return n
+		}
+	}
+	panic("no node " + name)
+}
+
+func dsn(name string) string { return nodeOf(name).DSN }
