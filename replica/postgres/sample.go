@@ -64,7 +64,7 @@ func (r *sampleRow) look() (replica.Look, error) {
 		return l, err
 	}
 	if !r.rights {
-		l.MissingRights = fmt.Sprintf("the sampling role may not see the WAL receiver: GRANT pg_monitor TO %s", r.user)
+		l.MissingRights = fmt.Sprintf("the sampling role may not see the WAL receiver: GRANT pg_monitor TO %q", r.user)
 	}
 	l.ReceiverDown = r.receiver == nil || *r.receiver != "streaming"
 	if l.Received, err = parseNull(r.received); err != nil {
