@@ -47,7 +47,9 @@ func (f *labFlags) renderer(out io.Writer) renderer {
 	switch {
 	case f.json:
 		w := bufio.NewWriter(out)
-		return jsonLines{w, json.NewEncoder(w)}
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false) // reasons hold ">"
+		return jsonLines{w, e}
 	case !f.headless && isTerminal(out):
 		return &table{out: out, scenario: f.Scenario, colour: os.Getenv("NO_COLOR") == ""}
 	}

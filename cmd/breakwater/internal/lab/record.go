@@ -24,7 +24,6 @@ const (
 
 const (
 	waitedFrom  = 250 * time.Millisecond // a read this long has waited for a node
-	pickSlack   = time.Millisecond       // a pick is stamped a moment after it was decided
 	slot        = 250 * time.Millisecond // of the reads' history by node
 	rampWindow  = 2 * time.Second
 	keptSamples = 256
@@ -43,10 +42,11 @@ type answer struct {
 	err        error
 }
 
-// published is what a sample told to picks, from an instant on.
+// published is what picks could see of a node from an instant on: that its newest sample
+// was over the threshold, or that its breaker was not closed.
 type published struct {
-	at   time.Duration
-	late bool
+	at    time.Duration
+	unfit bool
 }
 
 // moved is a breaker's change of state.
@@ -76,6 +76,7 @@ type recorder struct {
 		refusals  durations
 		second    second
 		samples   map[string][]published
+		barred    map[string][]published
 		last      map[string]breaker.State
 		moves     []moved
 		probes    []probed
@@ -114,6 +115,7 @@ type probed struct {
 func newRecorder(acks *truth.Acks, trip, limit time.Duration, keep bool) *recorder {
 	r := &recorder{acks: acks, trip: trip, limit: limit, keep: keep}
 	r.mu.samples = map[string][]published{}
+	r.mu.barred = map[string][]published{}
 	r.mu.last = map[string]breaker.State{}
 	r.mu.history = map[string][]int{}
 	r.mu.second.nodes = map[string]int{}
@@ -190,10 +192,10 @@ func (r *recorder) nodeLocked(a answer) {
 	if a.primary {
 		return
 	}
-	if !a.flagged && lateAt(r.mu.samples[a.node], a.pickedAt) {
+	if !a.flagged && always(r.mu.samples[a.node], a.begin, a.pickedAt) {
 		r.mu.sum.LateReplicaReads++
 	}
-	if r.stateAtLocked(a.node, a.pickedAt) != breaker.Closed {
+	if always(r.mu.barred[a.node], a.begin, a.pickedAt) {
 		r.mu.sum.OpenReplicaReads++
 	}
 	if r.keep {
@@ -206,23 +208,28 @@ func (r *recorder) nodeLocked(a answer) {
 	}
 }
 
-// lateAt tells whether the newest sample published before t was over the threshold.
-func lateAt(samples []published, t time.Duration) bool {
-	for _, p := range slices.Backward(samples) {
-		if p.at+pickSlack < t {
-			return p.late
+// always tells whether a node was unfit from before a read began until it was picked.
+// The pick lies between the two instants, and its own stamp comes a little after it was
+// decided: so what is counted is certain, and a machine that stalls counts nothing.
+func always(told []published, begin, picked time.Duration) bool {
+	for _, p := range slices.Backward(told) {
+		switch {
+		case p.at > picked:
+		case !p.unfit:
+			return false
+		case p.at < begin:
+			return true
 		}
 	}
 	return false
 }
 
-func (r *recorder) stateAtLocked(node string, t time.Duration) breaker.State {
-	for _, m := range slices.Backward(r.mu.moves) {
-		if m.node == node && m.at+pickSlack < t {
-			return m.to
-		}
+func keep(told []published, p published) []published {
+	told = append(told, p)
+	if len(told) > 2*keptSamples {
+		told = slices.Clone(told[len(told)-keptSamples:])
 	}
-	return breaker.Closed
+	return told
 }
 
 // sample keeps what a look at a node told. A node that cannot be sampled counts as
@@ -230,11 +237,8 @@ func (r *recorder) stateAtLocked(node string, t time.Duration) breaker.State {
 func (r *recorder) sample(s replica.Sample, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kept := append(r.mu.samples[s.Node], published{at: at, late: s.Lo > r.trip || s.Err != nil})
-	if len(kept) > 2*keptSamples {
-		kept = slices.Clone(kept[len(kept)-keptSamples:])
-	}
-	r.mu.samples[s.Node] = kept
+	late := s.Lo > r.trip || s.Err != nil
+	r.mu.samples[s.Node] = keep(r.mu.samples[s.Node], published{at, late})
 }
 
 func (r *recorder) transition(t breaker.Transition, at time.Duration) {
@@ -245,8 +249,9 @@ func (r *recorder) transition(t breaker.Transition, at time.Duration) {
 	r.mu.moves = append(r.mu.moves, moved{
 		at: at, node: t.Name, from: t.From, to: t.To, rule: t.Reason.Rule, period: t.OpenPeriod,
 	})
-	if !r.keep && len(r.mu.moves) > 2*keptSamples {
-		r.mu.moves = slices.Clone(r.mu.moves[keptSamples:])
+	r.mu.barred[t.Name] = keep(r.mu.barred[t.Name], published{at, t.To != breaker.Closed})
+	if !r.keep {
+		r.mu.moves = nil
 	}
 }
 

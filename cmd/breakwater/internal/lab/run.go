@@ -77,9 +77,8 @@ func (r *run) enter(p phase) { r.rec.enter(p) }
 // begin breaks a node and notes from when its lag can be told.
 func (r *run) begin(ctx context.Context, f fault, node string) error {
 	at := r.now()
-	err := f.begin(ctx, r.fleet, node)
-	r.tellFault(f.name, node, "begin", err)
-	if err != nil {
+	r.tellFault(f.name, node, "begin", nil)
+	if err := f.begin(ctx, r.fleet, node); err != nil {
 		return fmt.Errorf("%s on %s: %w", f.name, node, err)
 	}
 	var missing int64
@@ -219,6 +218,10 @@ func (r *run) summary() Summary {
 	s.Replicas, s.Rate = len(r.replicas()), r.opts.rate()
 	s.CallTimeout, s.FailureThreshold = ms(callTimeout), failureThreshold
 	s.FailedExpectations = []string{}
+	if r.opts.Scenario == "random" { // figures of one fault say nothing where faults overlap
+		s.TimeToOpen, s.TimeToClose, s.ProbesToClose, s.RampShareFirst, s.RampShareLast = nil, nil, nil, nil, nil
+		s.OpenReason = ""
+	}
 	if scenario, ok := find(r.opts.Scenario); ok {
 		v := &verdict{failed: s.FailedExpectations}
 		v.always(&s)

@@ -29,6 +29,7 @@ func (m writerMode) String() string {
 
 const (
 	maxInFlight   = 512 // reads; more are skipped and counted
+	catchUp       = 4
 	checkEvery    = 100 * time.Millisecond
 	directTimeout = time.Second
 	// checkUsable is how long a direct read may take to say something about the
@@ -46,13 +47,16 @@ func (r *run) write(m writerMode) {
 }
 
 // pace calls do so many times a second, on schedule whatever do takes, until ctx ends.
+// What fell behind because the machine stalled is made up for at catchUp times the rate
+// and not in one burst, which no caller would have sent.
 func (r *run) pace(ctx context.Context, perSecond int, do func()) {
 	interval := time.Second / time.Duration(perSecond)
-	for due := r.now(); ctx.Err() == nil; due += interval {
-		if wait := due - r.now(); wait > 0 {
+	for due, next := r.now(), r.now(); ctx.Err() == nil; due += interval {
+		if wait := max(due, next) - r.now(); wait > 0 {
 			r.sleep(ctx, wait)
 		}
 		if ctx.Err() == nil {
+			next = r.now() + interval/catchUp
 			do()
 		}
 	}

@@ -1,0 +1,118 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+)
+
+// held is a summary with which every scenario is content.
+func held(scenario string) Summary {
+	s := Summary{
+		Scenario: scenario, Replicas: 3, Rate: 200, Ran: 20_000, Reads: 4000, Commits: 1000, BoundSamples: 400,
+		TimeToOpen: new(700.0), OpenReason: "lag", TimeToClose: new(2000.0), ProbesToClose: new(1), ClosedToOpen: 1,
+		RampShareFirst: new(0.06), RampShareLast: new(0.33), P95Before: new(1.0), P95During: new(1.9),
+		OpenPeriods: []float64{2000, 4000, 4000}, MaxWait: 2050, Waited: 4, InFlightAtFault: 1, FailureThreshold: 3, CallTimeout: 2000,
+		Transitions: 5, Faults: 4, CommitsAsync: 100, WriterIdle: 2000,
+	}
+	if scenario == "healthy" {
+		s.Transitions, s.ClosedToOpen, s.SegmentSwitches, s.WriterIdle = 0, 0, 1, 10_000
+	}
+	return s
+}
+
+func judge(t *testing.T, s Summary) []string {
+	t.Helper()
+	scenario, ok := find(s.Scenario)
+	if !ok {
+		t.Fatalf("no scenario %q", s.Scenario)
+	}
+	v := &verdict{}
+	v.always(&s)
+	scenario.expect(v, &s)
+	return v.failed
+}
+
+func TestExpectationsHold(t *testing.T) {
+	for _, name := range Names() {
+		if failed := judge(t, held(name)); len(failed) > 0 {
+			t.Errorf("%s: got %q, want none", name, failed)
+		}
+	}
+}
+
+// Each expectation can fail, in words that name the field, its value and the bound.
+func TestEachExpectationCanFail(t *testing.T) {
+	tests := []struct {
+		scenario string // "": all
+		spoil    func(*Summary)
+		want     string
+	}{
+		{"", func(s *Summary) { s.StaleUnflagged = 1 }, "stale_unflagged is 1, expected at most 0"},
+		{"", func(s *Summary) { s.LateReplicaReads = 2 }, "late_replica_reads is 2, expected at most 0"},
+		{"", func(s *Summary) { s.OpenReplicaReads = 1 }, "open_replica_reads is 1, expected at most 0"},
+		{"", func(s *Summary) { s.BoundViolations = 3 }, "bound_violations is 3, expected at most 0"},
+		{"", func(s *Summary) { s.DialsAfterOpen = 1 }, "request_dials_after_open is 1, expected at most 0"},
+		{"", func(s *Summary) { s.PrimaryReadsMax = 1 }, "primary_reads_max_per_s is 1, expected at most 0"},
+		{"", func(s *Summary) { s.Skipped = 1 }, "skipped is 1, expected at most 0"},
+		{"", func(s *Summary) { s.WriterErrors = 1 }, "writer_errors is 1, expected at most 0"},
+		{"", func(s *Summary) { s.Reads = 3599 }, "reads is 3599, expected at least 3600"},
+		{"", func(s *Summary) { s.Commits = 1 }, "commits is 1, expected at least"},
+		{"", func(s *Summary) { s.BoundSamples = 0 }, "bound_samples is 0, expected at least 20"},
+
+		{"healthy", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
+		{"healthy", func(s *Summary) { s.Transitions = 1 }, "transitions is 1, expected at most 0"},
+		{"healthy", func(s *Summary) { s.SegmentSwitches = 0 }, "segment_switches is 0, expected at least 1"},
+		{"healthy", func(s *Summary) { s.WriterIdle = 8000 }, "writer_idle_ms is 8000, expected at least 9000"},
+
+		{"one-lagging", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
+		{"one-lagging", func(s *Summary) { s.TimeToOpen = nil }, "time_to_open_ms is null"},
+		{"one-lagging", func(s *Summary) { s.TimeToOpen = new(2001.0) }, "time_to_open_ms is 2001, expected at most 2000"},
+		{"one-lagging", func(s *Summary) { s.OpenReason = "unreachable" }, `open_reason is "unreachable", expected "lag"`},
+		{"one-lagging", func(s *Summary) { s.TimeToClose = nil }, "time_to_close_ms is null"},
+		{"one-lagging", func(s *Summary) { s.ClosedToOpen = 2 }, "closed_to_open is 2, expected 1"},
+		{"one-lagging", func(s *Summary) { s.ProbesToClose = new(2) }, "probes_to_close is 2, expected 1"},
+		{"one-lagging", func(s *Summary) { s.ProbesToClose = nil }, "probes_to_close is null, expected 1"},
+		{"one-lagging", func(s *Summary) { s.RampShareFirst = new(0.3) }, "ramp_share_first is 0.3, expected at most"},
+		{"one-lagging", func(s *Summary) { s.RampShareFirst = nil }, "ramp_share_first is null"},
+		{"one-lagging", func(s *Summary) { s.RampShareLast = new(0.1) }, "ramp_share_last is 0.1, expected at least"},
+		{"one-lagging", func(s *Summary) { s.RampShareLast = nil }, "ramp_share_last is null"},
+		{"one-lagging", func(s *Summary) { s.P95During = new(2.1) }, "p95_during_ms is 2.1, expected at most 2"},
+		{"one-lagging", func(s *Summary) { s.P95Before = nil }, "p95_before_ms or p95_during_ms is null"},
+
+		{"cut-off", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
+		{"cut-off", func(s *Summary) { s.TimeToOpen = new(2001.0) }, "time_to_open_ms is 2001, expected at most 2000"},
+		{"cut-off", func(s *Summary) { s.TimeToClose = nil }, "time_to_close_ms is null"},
+
+		{"one-dead", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
+		{"one-dead", func(s *Summary) { s.TimeToOpen = nil }, "time_to_open_ms is null"},
+		{"one-dead", func(s *Summary) { s.TimeToClose = nil }, "time_to_close_ms is null"},
+
+		{"frozen", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
+		{"frozen", func(s *Summary) { s.TimeToOpen = nil }, "time_to_open_ms is null"},
+		{"frozen", func(s *Summary) { s.Waited = 5 }, "waited is 5, expected at most 4"},
+		{"frozen", func(s *Summary) { s.MaxWait = 2101 }, "max_wait_ms is 2101, expected at most 2100"},
+
+		{"flapping", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
+		{"flapping", func(s *Summary) { s.ClosedToOpen = 0 }, "closed_to_open is 0, expected at least 1"},
+		{"flapping", func(s *Summary) { s.ClosedToOpen = 4 }, "closed_to_open is 4, expected at most 3"},
+		{"flapping", func(s *Summary) { s.OpenPeriods = []float64{2000, 4000, 2000} }, "open_periods_ms shrinks from 4000 to 2000 at opening 3"},
+
+		{"random", func(s *Summary) { s.Faults = 2 }, "faults is 2, expected at least 3"},
+		{"random", func(s *Summary) { s.CommitsAsync = 0 }, "commits_async is 0, expected at least 1"},
+		{"random", func(s *Summary) { s.WriterIdle = 0 }, "writer_idle_ms is 0, expected at least 1000"},
+		{"random", func(s *Summary) { s.Transitions = 0 }, "transitions is 0, expected at least 1"},
+	}
+	for _, tt := range tests {
+		names := []string{tt.scenario}
+		if tt.scenario == "" {
+			names = Names()
+		}
+		for _, name := range names {
+			s := held(name)
+			tt.spoil(&s)
+			if got := strings.Join(judge(t, s), "\n"); !strings.Contains(got, tt.want) {
+				t.Errorf("%s: got %q, want %q in it", name, got, tt.want)
+			}
+		}
+	}
+}
