@@ -17,10 +17,12 @@ const maxPicks = 8
 var errPanicked = errors.New("pgxread: the statement panicked")
 
 // read runs s on a node that may take it, and once more on another if that failed
-// safely (REQ-R6). The call it returns is still open.
+// safely (REQ-R6): unless req names a node not to use, which makes it its caller's own
+// second try. The call it returns is still open.
 func (db *DB) read(ctx context.Context, req replica.Requirement, s statement) (*call, error) {
 	in := intentOf(ctx)
 	var first error
+	once := req.Except != ""
 	in.attempts(0)
 	for range maxPicks {
 		c, err := db.pick(ctx, in, req)
@@ -28,7 +30,7 @@ func (db *DB) read(ctx context.Context, req replica.Requirement, s statement) (*
 			return nil, secondTryError(first, err)
 		}
 		err = c.attempt(s)
-		next := c.next(err, first != nil)
+		next := c.next(err, once || first != nil)
 		if next == anew {
 			c.finish(err)
 			continue
@@ -75,7 +77,7 @@ const (
 )
 
 // next decides what follows an attempt that ended in err. It is asked before the call is finished.
-func (c *call) next(err error, second bool) verdict {
+func (c *call) next(err error, last bool) verdict {
 	switch {
 	case err == nil:
 		return done
@@ -83,7 +85,7 @@ func (c *call) next(err error, second bool) verdict {
 		return giveUp
 	case isAny(err, errFenced, errMoved) || c.conn == nil && c.node.left.Load():
 		return anew
-	case second || c.choice.Primary():
+	case last || c.choice.Primary():
 		return giveUp
 	case isBad(c.outcome(err)), c.timedOut() && stopped(err), postgres.RetrySafe(sqlstate(err)):
 		return elsewhere
