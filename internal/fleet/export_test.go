@@ -1,6 +1,13 @@
 package fleet
 
-import "context"
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // Servers returns the process ids of every server process of f that runs.
 func (f *Fleet) Servers() ([]int, error) { return serversIn(f.home.path) }
@@ -52,4 +59,34 @@ func FindIn(ctx context.Context, path string, globs ...string) (Binaries, error)
 // account that owns nothing.
 func CanEnter(uid, gid int, dir string) error {
 	return (&account{uid: uid, gid: gid}).canEnter("Config.Dir", dir)
+}
+
+// Segments returns the ids of the shared memory segments of all servers.
+func (f *Fleet) Segments(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(f.home.path, "*", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, file := range files {
+		id, _, err := segmentIn(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// SegmentExists asks ipcs.
+func SegmentExists(t *testing.T, id string) bool {
+	t.Helper()
+	out, err := exec.Command("ipcs", "-m").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(strings.Fields(string(out)), id)
 }

@@ -187,16 +187,31 @@ func (f *Fleet) Restart(ctx context.Context, name string) error {
 }
 
 // Promote makes a replica a primary of its own, on a new timeline, and returns
-// when it takes writes. The old primary runs on. Heal makes it a replica again,
-// from a fresh copy.
+// when it takes writes. The old primary runs on, and replicas below the new one
+// follow it. Heal makes all of them replicas of the old one again, from a fresh
+// copy.
 func (f *Fleet) Promote(ctx context.Context, name string) error {
 	return f.on(ctx, "Promote", name, needsReplica|needsRunning|needsThawed, func(ctx context.Context, n *node) error {
 		if err := f.attempt(ctx, f.adminDSN(n), "SELECT pg_promote(false)"); err != nil {
 			return err
 		}
-		n.op.promoted, n.op.paused = true, false
+		n.op.paused = false
+		f.divergeLocked(n)
 		return f.awaitServer(ctx, n.op.proc, f.adminDSN(n), "SELECT 1 / (NOT pg_is_in_recovery())::int")
 	})
+}
+
+// divergeLocked notes that n and all below it have another history than the
+// primary. Locks are taken downstream, and nowhere else two at a time.
+func (f *Fleet) divergeLocked(n *node) {
+	n.op.diverged = true
+	for _, below := range f.replicas() {
+		if below.upstream == n {
+			below.op.Lock()
+			f.divergeLocked(below)
+			below.op.Unlock()
+		}
+	}
 }
 
 // SwitchSegment makes the primary go on in a new WAL segment, also when nothing

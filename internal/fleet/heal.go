@@ -11,8 +11,8 @@ import (
 )
 
 // Heal undoes every fault: it thaws, mends links, starts what is down, resumes
-// replay, and makes a promoted replica anew from a copy of the primary (by
-// pg_basebackup). It returns when every replica has what was committed on the
+// replay, and makes a promoted replica, and those below it, anew from a copy of
+// the primary (by pg_basebackup). It returns when every replica has what was committed on the
 // primary before.
 func (f *Fleet) Heal(ctx context.Context) error {
 	for _, n := range f.replicas() {
@@ -42,7 +42,7 @@ func (f *Fleet) reviveLocked(ctx context.Context, n *node) error {
 }
 
 func (f *Fleet) healLocked(ctx context.Context, n *node) error {
-	if n.op.promoted {
+	if n.op.diverged {
 		return f.rebuildLocked(ctx, n)
 	}
 	if err := f.reviveLocked(ctx, n); err != nil {
@@ -90,6 +90,6 @@ func (f *Fleet) rebuildLocked(ctx context.Context, n *node) error {
 	if err := f.upLocked(ctx, n, nil); err != nil {
 		return err
 	}
-	n.op.promoted = false
+	n.op.diverged = false
 	return nil
 }

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -76,4 +77,28 @@ func must(t *testing.T, err error) {
 }
 
 // patience bounds waits that a fault of the code would make endless.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
+
+// publicDir is a directory that user postgres can enter.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fleet-test-*") //nolint:usetesting // as root, nobody else can enter t.TempDir
+	must(t, err)
+	must(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil { // not RemoveAll: nothing may be left in it
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func wantNothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory %s is left: %v", dir, err)
+	}
+	if pids, err := fleet.ServersIn(dir); err != nil || len(pids) != 0 {
+		t.Errorf("processes %v are left, %v", pids, err)
+	}
+}

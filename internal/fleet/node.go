@@ -42,7 +42,7 @@ type node struct {
 		applyDelay time.Duration // recovery_min_apply_delay
 		frozen     bool          //
 		paused     bool          //
-		promoted   bool          //
+		diverged   bool          // it, or one that it streams from, was promoted          //
 	}
 }
 

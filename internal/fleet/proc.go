@@ -25,17 +25,3 @@ func descendants(pid int) ([]proc, error) {
 	}
 	return found, nil
 }
-
-// stateOf returns the state of pid, or 0 if there is no such process.
-func stateOf(pid int) (byte, error) {
-	all, err := processes()
-	if err != nil {
-		return 0, err
-	}
-	for _, p := range all {
-		if p.pid == pid {
-			return p.state, nil
-		}
-	}
-	return 0, nil
-}

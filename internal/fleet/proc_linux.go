@@ -26,6 +26,12 @@ func processes() ([]proc, error) {
 	return all, nil
 }
 
+// stateOf returns the state of pid, or 0 if there is no such process.
+func stateOf(pid int) (byte, error) {
+	p, _ := readStat(pid) // unreadable: gone
+	return p.state, nil
+}
+
 // readStat parses "pid (name) state ppid …"; the name may hold anything.
 func readStat(pid int) (proc, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -24,6 +24,20 @@ func processes() ([]proc, error) {
 	return all, err
 }
 
+// stateOf returns the state of pid, or 0 if there is no such process.
+func stateOf(pid int) (byte, error) {
+	all, err := processes()
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range all {
+		if p.pid == pid {
+			return p.state, nil
+		}
+	}
+	return 0, nil
+}
+
 // serversIn returns the PostgreSQL processes of the fleet in dir: a postmaster
 // has the directory in its arguments, a backend the cluster's name, which
 // starts with the directory's own, in its title.
