@@ -7,6 +7,7 @@ require (
 	github.com/breakwater-go/breakwater/pgxread v0.0.0
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/spf13/cobra v1.10.2
+	go.uber.org/goleak v1.3.0
 )
 
 require (
