@@ -3,6 +3,7 @@ package pgxread_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/breakwater-go/breakwater/pgxread"
 	"github.com/breakwater-go/breakwater/replica"
@@ -29,7 +30,7 @@ func newest(ctx context.Context, primary, r1, r2 string) (note string, err error
 // README: end
 
 func TestReadmeExample(t *testing.T) {
-	const want = "written on the primary"
+	want := "written at " + time.Now().String() // notes are unique, also with -count=2
 	must(t, runSQL(t.Context(), dsn("primary"), "INSERT INTO item (note) VALUES ('"+want+"')"))
 	must(t, pg.CatchUp(t.Context()))
 	got, err := newest(t.Context(), dsn("primary"), dsn("r1"), dsn("r2"))

@@ -16,6 +16,7 @@ var (
 	citation       = regexp.MustCompile(`\bREQ-[A-Z]+\d+\b`)
 	markdownLink   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	webLink        = regexp.MustCompile(`^(https?:|mailto:|#)`)
+	marked         = regexp.MustCompile(`(?s)// README: begin\n(.*?)// README: end`)
 	snippet        = regexp.MustCompile("(?s)```go\n(.*?)```")
 )
 
@@ -78,28 +79,25 @@ func checkLinks(tree fs.FS) []string {
 }
 
 const (
-	readmeExample   = "dev/readme/main.go"
-	maxReadmeLines  = 200
-	readmeHeadStart = "package main"
+	readmeExample  = "pgxread/readme_test.go"
+	maxReadmeLines = 200
 )
 
-// checkReadme: the README is short, and its first Go example is a file that the compiler sees.
+// checkReadme: the README is short, and its first Go example is compiled and run as a test.
 func checkReadme(tree fs.FS) []string {
 	var faults []string
 	readme := read(tree, "README.md")
 	if n := strings.Count(readme, "\n"); n >= maxReadmeLines {
 		faults = append(faults, fmt.Sprintf("README.md: %d lines, want under %d: move detail to docs/", n, maxReadmeLines))
 	}
-	match := snippet.FindStringSubmatch(readme)
-	if match == nil {
-		return append(faults, "README.md: no Go example")
-	}
-	compiled := read(tree, readmeExample)
-	if i := strings.Index(compiled, readmeHeadStart); i >= 0 {
-		compiled = compiled[i:]
-	}
-	if strings.TrimSpace(match[1]) != strings.TrimSpace(compiled) {
-		faults = append(faults, "README.md: its Go example differs from "+readmeExample+", which is compiled: make them equal")
+	shown, run := snippet.FindStringSubmatch(readme), marked.FindStringSubmatch(read(tree, readmeExample))
+	switch {
+	case shown == nil:
+		faults = append(faults, "README.md: no Go example")
+	case run == nil:
+		faults = append(faults, readmeExample+": no example between the marks // README: begin and // README: end")
+	case strings.TrimSpace(shown[1]) != strings.TrimSpace(run[1]):
+		faults = append(faults, "README.md: its Go example differs from what stands marked in "+readmeExample+": make them equal")
 	}
 	return faults
 }
