@@ -100,7 +100,7 @@ func (b *Breaker) judgeHalfOpenLocked() {
 	if b.mu.probeSuccesses >= need && settled || b.mu.expired && b.mu.probeSuccesses > 0 && tolerable {
 		b.mu.closedAt = b.clock.since()
 		b.moveLocked(Closed, Reason{
-			Rule: RuleRecovered, Value: float64(b.mu.probeSuccesses), Threshold: float64(need), Unit: "probe successes",
+			Rule: RuleRecovered, Value: float64(b.mu.probeSuccesses), Threshold: float64(need), Detail: "probes in a row",
 		})
 	}
 }
