@@ -3,6 +3,8 @@
 package fleet_test
 
 import (
+	"errors"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,7 +17,7 @@ import (
 // killed behind our back, so that its backends are nobody's children.
 func TestCloseAfterEveryFault(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short: TestFaults closes a fleet with a paused replica")
+		t.Skip("-short: TestCloseEndsOperations closes a fleet with a paused replica")
 	}
 	t.Parallel()
 	f := start(t, fleet.Config{Replicas: 8, Upstream: map[string]string{"r8": "r1"}})
@@ -42,4 +44,28 @@ func TestCloseAfterEveryFault(t *testing.T) {
 			t.Errorf("shared memory segment %s is left", id)
 		}
 	}
+}
+
+// Close does not wait for an operation that waits for what will not come.
+func TestCloseEndsOperations(t *testing.T) {
+	t.Parallel()
+	r := start(t, fleet.Config{Replicas: 1})
+	must(t, r.Pause(t.Context(), "r1"))
+	done := make(chan error, 1)
+	go func() { done <- r.CatchUp(t.Context()) }()
+	var closes sync.WaitGroup
+	for range 3 {
+		closes.Go(func() {
+			if err := r.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	closes.Wait()
+	for _, err := range []error{<-done, r.Pause(t.Context(), "r1"), r.Freeze("r1"), r.HealLink("r1"), r.Heal(t.Context()), r.CatchUp(t.Context())} {
+		if !errors.Is(err, fleet.ErrClosed) {
+			t.Errorf("during or after Close: got %v, want ErrClosed", err)
+		}
+	}
+	wantNothingLeft(t, r.Dir())
 }

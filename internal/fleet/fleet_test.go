@@ -3,7 +3,6 @@
 package fleet_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,144 +19,8 @@ import (
 	"github.com/breakwater-go/breakwater/internal/relay"
 )
 
-// rig is one fleet that the tests of single faults share. Each of them leaves
-// it whole.
-type rig struct {
-	*fleet.Fleet
-
-	sql   psql
-	logs  *logBuffer
-	nodes map[string]fleet.Node
-	rows  int // committed into table fact
-}
-
-// logBuffer keeps what the fleet logs.
-type logBuffer struct {
-	sync.Mutex
-	lines []string
-	more  chan struct{} // has room for one: something was logged
-}
-
-func (l *logBuffer) printf(format string, args ...any) {
-	l.Lock()
-	defer l.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf(format, args...))
-	select {
-	case l.more <- struct{}{}:
-	default:
-	}
-}
-
-// await waits until a line holds text.
-func (l *logBuffer) await(t *testing.T, text string) {
-	t.Helper()
-	late := time.After(patience)
-	for !l.has(text) {
-		select {
-		case <-l.more:
-		case <-late:
-			t.Fatalf("nothing logged that holds %q", text)
-		}
-	}
-}
-
-func (l *logBuffer) has(text string) bool {
-	l.Lock()
-	defer l.Unlock()
-	return strings.Contains(strings.Join(l.lines, "\n"), text)
-}
-
-// TestFaults runs on one fleet in which r3 streams from r1.
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	sql := needPsql(t)
-	logs := &logBuffer{more: make(chan struct{}, 1)}
-	f := start(t, fleet.Config{SQL: sql.run, Log: logs.printf, Upstream: map[string]string{"r3": "r1"}})
-	r := &rig{Fleet: f, sql: sql, logs: logs, nodes: map[string]fleet.Node{}}
-	for _, n := range f.Nodes() {
-		r.nodes[n.Name] = n
-	}
-	r.exec(t, "primary", "CREATE TABLE fact (n int)")
-	for _, sub := range []struct {
-		name string
-		run  func(*testing.T, *rig)
-	}{
-		{"ready", testReady},
-		{"account", testAccount},
-		{"wrong password", testWrongPassword},
-		{"pause and resume", testPause},
-		{"apply delay", testApplyDelay},
-		{"cut by refusing", testRefused},
-		{"cut by swallowing", testSwallowed},
-		{"slow link", testSlowLink},
-		{"cascade", testCascade},
-		{"freeze and thaw", testFreeze},
-		{"kill and restart a replica", testKillReplica},
-		{"kill and restart the primary", testKillPrimary},
-		{"stop and restart", testStop},
-		{"restart of a running one", testRestartRunning},
-		{"restart on a taken port", testTakenPort},
-		{"switch segment", testSwitchSegment},
-		{"wrong use", testWrongUse},
-		{"promote", testPromote},
-		{"heal everything at once", testHeal},
-		{"first start on a taken port", testMovedPort},
-		{"close ends an operation", testCloseEndsOperation},
-	} {
-		t.Run(sub.name, func(t *testing.T) { sub.run(t, r) })
-	}
-}
-
-func (r *rig) query(t *testing.T, node, query string) string {
-	t.Helper()
-	got, err := r.sql.query(t.Context(), r.nodes[node].DSN, query)
-	must(t, err)
-	return got
-}
-
-func (r *rig) exec(t *testing.T, node, query string) { t.Helper(); r.query(t, node, query) }
-
-// write commits one more row on the primary.
-func (r *rig) write(t *testing.T) {
-	t.Helper()
-	r.exec(t, "primary", fmt.Sprintf("INSERT INTO fact VALUES (%d)", r.rows))
-	r.rows++
-}
-
-func (r *rig) wantRows(t *testing.T, node string, want int) {
-	t.Helper()
-	if got := r.query(t, node, "SELECT count(*) FROM fact"); got != strconv.Itoa(want) {
-		t.Fatalf("rows on %s: got %s, want %d", node, got, want)
-	}
-}
-
-// wantCaughtUp checks that a fault is over: all rows arrive on all replicas.
-func (r *rig) wantCaughtUp(t *testing.T) {
-	t.Helper()
-	must(t, r.CatchUp(t.Context()))
-	for name := range r.nodes {
-		r.wantRows(t, name, r.rows)
-	}
-}
-
-// await asks until query answers "t".
-func (r *rig) await(t *testing.T, node, query string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		got, err := r.sql.query(ctx, r.nodes[node].AdminDSN, query)
-		if got == "t" {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("%s: %s: got %q, %v, want t", node, query, got, err)
-		}
-	}
-}
-
-func testReady(t *testing.T, r *rig) {
-	t.Helper()
+func TestReady(t *testing.T) {
+	r := theRig(t)
 	if !strings.HasPrefix(r.Version(), "postgres ") {
 		t.Errorf("version: got %q, want postgres and a number", r.Version())
 	}
@@ -180,8 +42,8 @@ func testReady(t *testing.T, r *rig) {
 }
 
 // PostgreSQL refuses root: as root the servers are user postgres's.
-func testAccount(t *testing.T, r *rig) {
-	t.Helper()
+func TestServersAreNotRoots(t *testing.T) {
+	r := theRig(t)
 	pids, err := r.Servers()
 	must(t, err)
 	if len(pids) < 4 {
@@ -200,8 +62,8 @@ func testAccount(t *testing.T, r *rig) {
 	}
 }
 
-func testWrongPassword(t *testing.T, r *rig) {
-	t.Helper()
+func TestWrongPasswordIsRefused(t *testing.T) {
+	r := theRig(t)
 	for _, dsn := range []string{r.nodes["r1"].DSN, r.nodes["r1"].AdminDSN} {
 		u, err := url.Parse(dsn)
 		must(t, err)
@@ -213,7 +75,8 @@ func testWrongPassword(t *testing.T, r *rig) {
 }
 
 // Replay stands still while the replica goes on receiving.
-func testPause(t *testing.T, r *rig) {
+func TestPauseAndResume(t *testing.T) {
+	r := theRig(t)
 	r.wantCaughtUp(t)
 	must(t, r.Pause(t.Context(), "r2"))
 	r.write(t)
@@ -225,7 +88,8 @@ func testPause(t *testing.T, r *rig) {
 	r.wantCaughtUp(t)
 }
 
-func testApplyDelay(t *testing.T, r *rig) {
+func TestApplyDelay(t *testing.T) {
+	r := theRig(t)
 	must(t, r.SetApplyDelay(t.Context(), "r2", time.Hour))
 	r.write(t)
 	lsn := r.query(t, "primary", "SELECT pg_current_wal_lsn()")
@@ -235,8 +99,8 @@ func testApplyDelay(t *testing.T, r *rig) {
 	r.wantCaughtUp(t)
 }
 
-func testRefused(t *testing.T, r *rig)   { testCut(t, r, relay.Refuse) }
-func testSwallowed(t *testing.T, r *rig) { testCut(t, r, relay.Blackhole) }
+func TestLinkCutByRefusing(t *testing.T)   { testCut(t, theRig(t), relay.Refuse) }
+func TestLinkCutBySwallowing(t *testing.T) { testCut(t, theRig(t), relay.Blackhole) }
 
 // A replica that is cut off answers, and says that it has replayed all that it
 // has received (behaviours-routing 2): it looks fresh, and is not.
@@ -257,7 +121,8 @@ func testCut(t *testing.T, r *rig, mode relay.Mode) {
 	}
 }
 
-func testSlowLink(t *testing.T, r *rig) {
+func TestSlowLink(t *testing.T) {
+	r := theRig(t)
 	const delay = 100 * time.Millisecond
 	must(t, r.SetLinkDelay("r2", delay))
 	begin := time.Now()
@@ -271,7 +136,8 @@ func testSlowLink(t *testing.T, r *rig) {
 }
 
 // r3 has what r1 has: its own link is whole, and yet it is cut off.
-func testCascade(t *testing.T, r *rig) {
+func TestCascade(t *testing.T) {
+	r := theRig(t)
 	if got := r.query(t, "r1", "SELECT string_agg(application_name, ' ') FROM pg_stat_replication"); got != "r3" {
 		t.Fatalf("replicas of r1: got %q, want r3", got)
 	}
@@ -284,7 +150,8 @@ func testCascade(t *testing.T, r *rig) {
 	r.wantCaughtUp(t)
 }
 
-func testFreeze(t *testing.T, r *rig) {
+func TestFreezeAndThaw(t *testing.T) {
+	r := theRig(t)
 	must(t, r.Freeze("r2"))
 	must(t, r.Freeze("r2"))
 	pids, states, err := r.Tree("r2")
@@ -327,8 +194,8 @@ func wantRefused(t *testing.T, n fleet.Node) {
 	}
 }
 
-func testKillReplica(t *testing.T, r *rig) { testKill(t, r, "r2") }
-func testKillPrimary(t *testing.T, r *rig) { testKill(t, r, "primary") }
+func TestKillAndRestartReplica(t *testing.T) { testKill(t, theRig(t), "r2") }
+func TestKillAndRestartPrimary(t *testing.T) { testKill(t, theRig(t), "primary") }
 
 // Nothing committed is lost, and no process of the dead server is left.
 func testKill(t *testing.T, r *rig, name string) {
@@ -349,7 +216,8 @@ func testKill(t *testing.T, r *rig, name string) {
 	r.wantCaughtUp(t)
 }
 
-func testStop(t *testing.T, r *rig) {
+func TestStopAndRestart(t *testing.T) {
+	r := theRig(t)
 	must(t, r.Stop(t.Context(), "r2"))
 	must(t, r.Stop(t.Context(), "r2"))
 	wantRefused(t, r.nodes["r2"])
@@ -358,7 +226,8 @@ func testStop(t *testing.T, r *rig) {
 	r.wantCaughtUp(t)
 }
 
-func testRestartRunning(t *testing.T, r *rig) {
+func TestRestartOfARunningServer(t *testing.T) {
+	r := theRig(t)
 	before := r.query(t, "r2", "SELECT pg_postmaster_start_time()")
 	must(t, r.Restart(t.Context(), "r2"))
 	if after := r.query(t, "r2", "SELECT pg_postmaster_start_time()"); after == before {
@@ -368,7 +237,8 @@ func testRestartRunning(t *testing.T, r *rig) {
 }
 
 // A port that someone else holds for a while delays a restart, no more.
-func testTakenPort(t *testing.T, r *rig) {
+func TestRestartOnATakenPort(t *testing.T) {
+	r := theRig(t)
 	must(t, r.Stop(t.Context(), "r2"))
 	squatter, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.nodes["r2"].Port)))
 	must(t, err)
@@ -380,7 +250,8 @@ func testTakenPort(t *testing.T, r *rig) {
 	r.wantCaughtUp(t)
 }
 
-func testSwitchSegment(t *testing.T, r *rig) {
+func TestSwitchSegment(t *testing.T) {
+	r := theRig(t)
 	segment := func() string { return r.query(t, "primary", "SELECT pg_walfile_name(pg_current_wal_insert_lsn())") }
 	seen := map[string]bool{segment(): true}
 	for range 2 {
@@ -394,7 +265,8 @@ func testSwitchSegment(t *testing.T, r *rig) {
 	r.wantCaughtUp(t)
 }
 
-func testWrongUse(t *testing.T, r *rig) {
+func TestWrongUse(t *testing.T) {
+	r := theRig(t)
 	must(t, r.Freeze("r2"))
 	must(t, r.Kill("r3"))
 	for _, c := range []struct {
@@ -425,7 +297,8 @@ func testWrongUse(t *testing.T, r *rig) {
 
 // The promoted one takes writes of its own, which r3 below it follows; Heal
 // makes both of them replicas again.
-func testPromote(t *testing.T, r *rig) {
+func TestPromote(t *testing.T) {
+	r := theRig(t)
 	must(t, r.Pause(t.Context(), "r1"))
 	must(t, r.Promote(t.Context(), "r1"))
 	r.exec(t, "r1", "INSERT INTO fact VALUES (-1)")
@@ -440,7 +313,8 @@ func testPromote(t *testing.T, r *rig) {
 	r.wantCaughtUp(t)
 }
 
-func testHeal(t *testing.T, r *rig) {
+func TestHealEverythingAtOnce(t *testing.T) {
+	r := theRig(t)
 	must(t, r.Pause(t.Context(), "r1"))
 	must(t, r.SetApplyDelay(t.Context(), "r1", time.Hour))
 	must(t, r.CutLink("r1", relay.Blackhole))
@@ -459,41 +333,18 @@ func testHeal(t *testing.T, r *rig) {
 
 // Between the choice of a port and the server's start another process may take
 // it; then another port is chosen, and replicas below find it.
-func testMovedPort(t *testing.T, r *rig) {
+func TestFirstStartOnATakenPort(t *testing.T) {
+	r := theRig(t)
 	must(t, r.Stop(t.Context(), "r1"))
 	old := r.nodes["r1"].Port
 	squatter, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(old)))
 	must(t, err)
 	defer squatter.Close()
 	must(t, r.StartElsewhere(t.Context(), "r1"))
-	for _, n := range r.Nodes() {
-		r.nodes[n.Name] = n
-	}
+	r.look()
 	if r.nodes["r1"].Port == old {
 		t.Fatalf("r1 is still at the taken port %d", old)
 	}
 	r.write(t)
 	r.wantCaughtUp(t)
-}
-
-// Close does not wait for an operation that waits for what will not come.
-func testCloseEndsOperation(t *testing.T, r *rig) {
-	must(t, r.Pause(t.Context(), "r2"))
-	done := make(chan error, 1)
-	go func() { done <- r.CatchUp(t.Context()) }()
-	var closes sync.WaitGroup
-	for range 3 {
-		closes.Go(func() {
-			if err := r.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
-	}
-	closes.Wait()
-	for _, err := range []error{<-done, r.Pause(t.Context(), "r1"), r.Freeze("r1"), r.HealLink("r1"), r.Heal(t.Context()), r.CatchUp(t.Context())} {
-		if !errors.Is(err, fleet.ErrClosed) {
-			t.Errorf("during or after Close: got %v, want ErrClosed", err)
-		}
-	}
-	wantNothingLeft(t, r.Dir())
 }

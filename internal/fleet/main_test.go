@@ -95,10 +95,18 @@ func publicDir(t *testing.T) string {
 
 func wantNothingLeft(t *testing.T, dir string) {
 	t.Helper()
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("directory %s is left: %v", dir, err)
+	if err := leftIn(dir); err != nil {
+		t.Error(err)
 	}
-	if pids, err := fleet.ServersIn(dir); err != nil || len(pids) != 0 {
-		t.Errorf("processes %v are left, %v", pids, err)
+}
+
+func leftIn(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return fmt.Errorf("directory %s is left", dir)
 	}
+	pids, err := fleet.ServersIn(dir)
+	if err == nil && len(pids) > 0 {
+		err = fmt.Errorf("processes %v are left", pids)
+	}
+	return err
 }

@@ -28,7 +28,12 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(beChild(dir))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := closeRig(); err != nil {
+		println(err.Error())
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // beChild starts a fleet and freezes both replicas, kills the postmaster of r1,
