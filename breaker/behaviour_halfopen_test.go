@@ -331,6 +331,15 @@ func TestResultsFromBeforeTheOpeningDecideNothing(t *testing.T) {
 			})
 		})
 	}
+	t.Run("success without a time window", func(t *testing.T) { // another path of Done
+		b := mustNew(t, Config{})
+		old := start(t, b)
+		runN(t, b, 5, errDown)
+		old.Done(nil)
+		if s := b.Stats(); s.Successes != 0 || s.Late != 1 || s.ConsecutiveFailures != 5 {
+			t.Errorf("got %+v; want 0 successes, 1 late, 5 in a row", s)
+		}
+	})
 	t.Run("success in open", func(t *testing.T) {
 		b := mustNew(t, behaviourConfig())
 		old := start(t, b)
@@ -354,6 +363,25 @@ func TestResultsFromBeforeTheOpeningDecideNothing(t *testing.T) {
 			old.Done(nil)
 			wantState(t, b, HalfOpen)
 		})
+	})
+}
+
+// A reservation made under a state word that is no longer there is given back.
+func TestStaleReservationIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustNew(t, behaviourConfig())
+		trip(t, b)
+		word := b.word.Load()
+		runN(t, b, 1, errDown)
+		after(2 * time.Second) // half-open again, and the slots are free
+		if p, stale := b.reserve(word, false); p != nil || !stale {
+			t.Errorf("got %v, stale %v; want no reservation, stale", p, stale)
+		}
+		if got := b.Stats().ProbesInFlight; got != 0 {
+			t.Errorf("in flight: got %d, want 0", got)
+		}
+		runN(t, b, 1, nil)
+		wantState(t, b, Closed)
 	})
 }
 

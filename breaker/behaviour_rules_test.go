@@ -365,8 +365,12 @@ func TestReasonsSayWhatWasMeasured(t *testing.T) {
 		do   func(*Breaker)
 		want string
 	}{
-		{"consecutive", ConsecutiveFailures{Count: 2}, func(b *Breaker) { run(b, errDown); run(b, errDown) },
-			"consecutive_failures 2 ≥ 2 (last error: down)"},
+		{
+			"consecutive",
+			ConsecutiveFailures{Count: 2},
+			func(b *Breaker) { run(b, errDown); run(b, errDown) },
+			"consecutive_failures 2 ≥ 2 (last error: down)",
+		},
 		{"count", FailureRateByCount{MinCalls: 4}, func(b *Breaker) {
 			for _, err := range []error{nil, errDown, errDown, errDown} {
 				run(b, err)
@@ -377,8 +381,12 @@ func TestReasonsSayWhatWasMeasured(t *testing.T) {
 				b.Observe("lag", 0.83)
 			}
 		}, "lag 0.83 s > 0.5 s (3 in a row)"},
-		{"external", ConsecutiveFailures{}, func(b *Breaker) { b.Trip(Reason{Detail: "cannot be sampled"}) },
-			"external (cannot be sampled)"},
+		{
+			"external",
+			ConsecutiveFailures{},
+			func(b *Breaker) { b.Trip(Reason{Detail: "cannot be sampled"}) },
+			"external (cannot be sampled)",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := mustNew(t, Config{Name: "a", Rules: []Rule{tc.rule}})

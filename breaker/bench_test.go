@@ -91,6 +91,7 @@ func BenchmarkSerial(b *testing.B) {
 }
 
 func benchAllowDone(b *testing.B, c Config) {
+	b.Helper()
 	b.ReportAllocs()
 	br := benchBreaker(b, c)
 	for b.Loop() {
@@ -103,6 +104,7 @@ func benchAllowDone(b *testing.B, c Config) {
 }
 
 func benchDo(b *testing.B, c Config) {
+	b.Helper()
 	b.ReportAllocs()
 	br, ctx := benchBreaker(b, c), b.Context()
 	fn := func(context.Context) (int, error) { return 1, nil }
@@ -114,6 +116,7 @@ func benchDo(b *testing.B, c Config) {
 }
 
 func benchReject(b *testing.B, br *Breaker) {
+	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := br.Allow(); err == nil {
@@ -163,6 +166,7 @@ func BenchmarkParallel(b *testing.B) {
 }
 
 func parallelAllowDone(b *testing.B, c Config) {
+	b.Helper()
 	b.ReportAllocs()
 	br := benchBreaker(b, c)
 	b.RunParallel(func(pb *testing.PB) {
@@ -190,6 +194,7 @@ func BenchmarkPadding(b *testing.B) {
 }
 
 func benchPair(b *testing.B, word, cell *atomic.Uint64) {
+	b.Helper()
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

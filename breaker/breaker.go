@@ -154,7 +154,7 @@ func (b *Breaker) admit(owner bool) (Permit, error) {
 }
 
 // errUnwound is the reason of a call that did not return.
-var errUnwound = errors.New("panic or runtime.Goexit") //nolint:gochecknoglobals // a constant in all but its type
+var errUnwound = errors.New("panic or runtime.Goexit")
 
 // Do runs fn if b allows it and reports how it ended. A refusal returns the
 // zero value and an [*OpenError] without running fn.

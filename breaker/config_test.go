@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -98,10 +99,7 @@ func (panickyError) Error() string { panic("no text") }
 
 // REQ-B18: a text is not worth a caller's call.
 func TestErrorTextsAreShortAndNeverPanic(t *testing.T) {
-	long := ""
-	for range 200 {
-		long += "é "
-	}
+	long := strings.Repeat("é ", 200)
 	for _, tc := range []struct {
 		err  error
 		want int

@@ -33,7 +33,7 @@ func behaviourConfig() Config {
 	}
 }
 
-func mustNew(t testing.TB, c Config) *Breaker {
+func mustNew(t *testing.T, c Config) *Breaker {
 	t.Helper()
 	b, err := New(c)
 	if err != nil {
@@ -43,7 +43,7 @@ func mustNew(t testing.TB, c Config) *Breaker {
 }
 
 // start asks for a permit that must be given.
-func start(t testing.TB, b *Breaker) *Permit {
+func start(t *testing.T, b *Breaker) *Permit {
 	t.Helper()
 	p, err := b.Allow()
 	if err != nil {
@@ -62,7 +62,7 @@ func run(b *Breaker, err error) bool {
 	return true
 }
 
-func runN(t testing.TB, b *Breaker, n int, err error) {
+func runN(t *testing.T, b *Breaker, n int, err error) {
 	t.Helper()
 	for i := range n {
 		if !run(b, err) {
@@ -71,7 +71,7 @@ func runN(t testing.TB, b *Breaker, n int, err error) {
 	}
 }
 
-func wantState(t testing.TB, b *Breaker, want State) {
+func wantState(t *testing.T, b *Breaker, want State) {
 	t.Helper()
 	if got := b.State(); got != want {
 		t.Fatalf("state: got %v, want %v (%v)", got, want, b.Stats().Reason)
@@ -79,7 +79,7 @@ func wantState(t testing.TB, b *Breaker, want State) {
 }
 
 // trip opens a breaker of behaviourConfig and waits until it is half-open.
-func trip(t testing.TB, b *Breaker) {
+func trip(t *testing.T, b *Breaker) {
 	t.Helper()
 	runN(t, b, 5, errDown)
 	wantState(t, b, Open)
@@ -120,8 +120,8 @@ func (r *recorder) path() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var words []string
-	for _, tr := range r.transitions {
-		words = append(words, tr.To.String())
+	for i := range r.transitions {
+		words = append(words, r.transitions[i].To.String())
 	}
 	return strings.Join(words, " ")
 }
@@ -129,8 +129,8 @@ func (r *recorder) path() string {
 func (r *recorder) periods() (ds []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, tr := range r.transitions {
-		if tr.To == Open {
+	for i := range r.transitions {
+		if tr := &r.transitions[i]; tr.To == Open {
 			ds = append(ds, tr.OpenPeriod)
 		}
 	}

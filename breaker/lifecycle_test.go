@@ -436,9 +436,9 @@ func TestOpenPeriodsDoubleUpToMax(t *testing.T) {
 			}
 		}
 		got := rec.periods()
-		want := []time.Duration{10, 20, 40, 80, 160, 300, 300, 300, 300, 300, 300, 300, 300, 300, 300}
-		for i := range want {
-			want[i] *= time.Second
+		var want []time.Duration
+		for _, s := range []time.Duration{10, 20, 40, 80, 160, 300, 300, 300, 300, 300, 300, 300, 300, 300, 300} {
+			want = append(want, s*time.Second)
 		}
 		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 			t.Errorf("open periods: got %v, want %v", got, want)

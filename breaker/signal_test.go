@@ -131,8 +131,8 @@ func TestLongestHalfOpenWithASignal(t *testing.T) {
 	}{
 		{"nothing seen", func(*testing.T, *Breaker) {}, Open},
 		{"no probe", func(_ *testing.T, b *Breaker) { b.Observe("lag", 0.1) }, Open},
-		{"no observation", func(t *testing.T, b *Breaker) { runN(t, b, 1, nil) }, Open},
-		{"between and a probe", func(t *testing.T, b *Breaker) { b.Observe("lag", 0.4); runN(t, b, 1, nil) }, Closed},
+		{"no observation", func(t *testing.T, b *Breaker) { t.Helper(); runN(t, b, 1, nil) }, Open},
+		{"between and a probe", func(t *testing.T, b *Breaker) { t.Helper(); b.Observe("lag", 0.4); runN(t, b, 1, nil) }, Closed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

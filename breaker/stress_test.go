@@ -92,6 +92,7 @@ type transitionChain struct {
 }
 
 func (c *transitionChain) add(t *testing.T, tr Transition) {
+	t.Helper()
 	if !c.inside.CompareAndSwap(false, true) {
 		t.Error("two observer calls at once")
 	}

@@ -141,7 +141,11 @@ func (p *pair) end(t *rapid.T, c call) {
 		o = breaker.Failure
 	}
 	p.leaveBusyStep()
-	c.p.DoneAs(o, nil)
+	if o == breaker.Success {
+		c.p.Done(nil) // has a path of its own
+	} else {
+		c.p.DoneAs(o, nil)
+	}
 	p.m.done(c.m, o)
 }
 
