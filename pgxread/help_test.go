@@ -64,7 +64,7 @@ func quick() replica.Settings {
 // blind samples once a minute, so that only reads can find out what is wrong.
 func blind() replica.Settings {
 	s := quick()
-	s.Calm, s.SampleTimeout = time.Minute, time.Second
+	s.Calm, s.Fast, s.SampleTimeout = time.Minute, time.Minute, time.Second
 	return s
 }
 
