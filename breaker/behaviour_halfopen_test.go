@@ -366,6 +366,31 @@ func TestResultsFromBeforeTheOpeningDecideNothing(t *testing.T) {
 	})
 }
 
+// A probe that outlives its half-open still loads the target: it keeps its slot
+// until it reports or its lease is over, and its result counts for nothing.
+func TestProbeThatOutlivesItsHalfOpenKeepsItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := behaviourConfig()
+		c.Probe.Concurrent = 2
+		b := mustNew(t, c)
+		trip(t, b)
+		old := start(t, b)
+		runN(t, b, 1, errDown)
+		after(2 * time.Second)
+		wantState(t, b, HalfOpen)
+		second := start(t, b)
+		if run(b, nil) {
+			t.Error("a third probe ran beside two")
+		}
+		old.Done(nil)
+		wantState(t, b, HalfOpen)
+		third := start(t, b)
+		second.DoneAs(Ignored, nil)
+		third.Done(nil)
+		wantState(t, b, Closed)
+	})
+}
+
 // A reservation made under a state word that is no longer there is given back.
 func TestStaleReservationIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -55,7 +55,8 @@ type Probe struct {
 	// opens again; ignored ones do not count. Default: 1.
 	Successes int
 	// Lease is how long a probe may keep its slot without reporting; after it
-	// another caller takes the slot and the late result is dropped. Default: 30s.
+	// another caller takes the slot and the late result is dropped. A probe
+	// keeps its slot beyond the end of its half-open too. Default: 30s.
 	Lease time.Duration
 	// Longest is the longest time in half-open, counted from entering it.
 	// With Signal rules the breaker then closes if at least one probe succeeded

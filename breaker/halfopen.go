@@ -7,10 +7,13 @@ import (
 
 // A slot holds the reservation of one half-open probe, nil while it is free.
 // nil to probe, and an expired probe to another: by the caller who reserves,
-// lock-free. A probe to nil: by its Done under Breaker.mu, by a caller whose
-// reservation turns out stale, and for all slots at the entry into half-open,
-// before the state word says half-open. A reservation is a fresh pointer, so
-// that no compare-and-swap mistakes one for another.
+// lock-free. A probe to nil: by its Done under Breaker.mu, and by a caller whose
+// reservation turns out stale. A reservation is a fresh pointer, so that no
+// compare-and-swap mistakes one for another.
+//
+// A probe that is still under way when its half-open ends keeps its slot in the
+// next one, until it reports or its lease is over: the target never sees more
+// than Probe.Concurrent of them, whatever its result is worth by then.
 type slot = atomic.Pointer[probe]
 
 // A probe is a reservation: a lease on a slot. It is immutable.
@@ -68,13 +71,13 @@ func (b *Breaker) recordProbe(p *probe, word uint64, o Outcome, err error) {
 	text := errorText(err)
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
+	// The slot is free only after the verdict, so that a decisive result admits
+	// nobody in between.
+	defer p.slot.CompareAndSwap(p, nil)
 	if generationOf(b.word.Load()) != generationOf(word) || p.slot.Load() != p {
 		b.late.Add(1) // an older generation, or the lease went to another caller
 		return
 	}
-	// The slot is free only after the verdict, so that a decisive result admits
-	// nobody in between.
-	defer p.slot.CompareAndSwap(p, nil)
 	switch o {
 	case Ignored:
 		b.ignored.Add(1)

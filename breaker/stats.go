@@ -15,7 +15,7 @@ type Stats struct {
 	OpenPeriod time.Duration // the newest, before jitter; 0 if there was none, or after Force
 	RetryAfter time.Duration // left of the open period, jitter included; 0 in every state but Open
 
-	ProbesInFlight int // reservations whose lease is not over
+	ProbesInFlight int // reservations whose lease is not over, those of an earlier half-open too
 	ProbeSuccesses int // in this half-open
 
 	ConsecutiveFailures uint64 // since the last success, or since the breaker closed
@@ -40,6 +40,7 @@ func (b *Breaker) Stats() Stats {
 	s := Stats{
 		Name: b.name, State: stateOf(word), Generation: generationOf(word),
 		Since: b.mu.since, Reason: b.mu.reason, OpenPeriod: b.mu.period,
+		ProbesInFlight:      b.probesInFlight(t.now),
 		ConsecutiveFailures: t.streak, ConsecutiveLimit: b.consecutiveLimit(),
 		Successes: t.successes, Failures: t.failures,
 		Ignored: b.ignored.Load(), Late: b.late.Load(), Rejected: b.rejected.Load(),
@@ -52,7 +53,7 @@ func (b *Breaker) Stats() Stats {
 	case Open:
 		s.RetryAfter = b.refusal.Load().RetryAfter()
 	case HalfOpen:
-		s.ProbesInFlight, s.ProbeSuccesses = b.probesInFlight(t.now), b.mu.probeSuccesses
+		s.ProbeSuccesses = b.mu.probeSuccesses
 	default:
 	}
 	return s

@@ -65,9 +65,6 @@ func (b *Breaker) enterLocked(to State, generation uint64) {
 		b.armLocked(refusal.longest, generation)
 	case HalfOpen:
 		b.mu.probeSuccesses, b.mu.expired = 0, false
-		for _, sl := range s.slots {
-			sl.Store(nil)
-		}
 		b.armLocked(s.Probe.Longest, generation)
 	case ForcedOpen:
 		refusal.Reason = b.mu.reason

@@ -51,7 +51,7 @@ func newPair(t *rapid.T) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &pair{b: b, m: &reference{cfg: c}}
+	return &pair{b: b, m: &reference{cfg: c, slots: make([]*permit, c.Probe.Concurrent)}}
 }
 
 func drawConfig(t *rapid.T) breaker.Config {

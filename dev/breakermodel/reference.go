@@ -81,7 +81,6 @@ func (m *reference) enter(s breaker.State, rule string) {
 	case breaker.HalfOpen:
 		m.dueAt = m.now + m.cfg.Probe.Longest
 		m.expired, m.probeOK = false, 0
-		m.slots = make([]*permit, m.cfg.Probe.Concurrent)
 	default:
 	}
 }
@@ -123,7 +122,11 @@ func (m *reference) done(p *permit, o breaker.Outcome) {
 		return
 	}
 	p.used = true
-	stale := p.generation != m.generation || p.slot >= 0 && m.slots[p.slot] != p
+	lost := p.slot >= 0 && m.slots[p.slot] != p
+	stale := p.generation != m.generation || lost
+	if p.slot >= 0 && !lost {
+		m.slots[p.slot] = nil
+	}
 	switch {
 	case p.state == breaker.Disabled:
 	case o == breaker.Ignored && p.slot < 0:
@@ -131,7 +134,7 @@ func (m *reference) done(p *permit, o breaker.Outcome) {
 	case stale:
 		m.late++
 	case p.slot >= 0:
-		m.probed(p, o)
+		m.probed(o)
 	case o == breaker.Success:
 		m.successes++
 		m.streak = 0
@@ -141,8 +144,7 @@ func (m *reference) done(p *permit, o breaker.Outcome) {
 	}
 }
 
-func (m *reference) probed(p *permit, o breaker.Outcome) {
-	m.slots[p.slot] = nil
+func (m *reference) probed(o breaker.Outcome) {
 	switch o {
 	case breaker.Success:
 		m.successes++
@@ -263,9 +265,6 @@ func (m *reference) force(s breaker.State) {
 }
 
 func (m *reference) probesInFlight() (n int) {
-	if m.state != breaker.HalfOpen {
-		return 0
-	}
 	for _, p := range m.slots {
 		if p != nil && m.now-p.start < m.cfg.Probe.Lease {
 			n++
