@@ -96,10 +96,8 @@ func (r *fuzzRun) step(op byte) {
 	case 6:
 		r.clk.advance(time.Duration(1<<arg) * time.Microsecond)
 	case 7:
-		if arg == 0 { // forced closed measures, and never refuses
-			_ = r.b.Force(ForcedClosed, "")
-		} else if arg < 4 {
-			_ = r.b.Force([]State{Closed, ForcedOpen, Closed}[arg-1], "")
+		if arg < 4 {
+			_ = r.b.Force([]State{ForcedClosed, Closed, ForcedOpen, Closed}[arg], "")
 		} else {
 			r.reconfigure(arg)
 		}

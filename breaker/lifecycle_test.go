@@ -437,8 +437,8 @@ func TestOpenPeriodsDoubleUpToMax(t *testing.T) {
 		}
 		got := rec.periods()
 		var want []time.Duration
-		for _, s := range []time.Duration{10, 20, 40, 80, 160, 300, 300, 300, 300, 300, 300, 300, 300, 300, 300} {
-			want = append(want, s*time.Second)
+		for _, s := range []int{10, 20, 40, 80, 160, 300, 300, 300, 300, 300, 300, 300, 300, 300, 300} {
+			want = append(want, time.Duration(s)*time.Second)
 		}
 		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 			t.Errorf("open periods: got %v, want %v", got, want)

@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/breakwater-go/breakwater/breaker"
 	"pgregory.net/rapid"
+
+	"github.com/breakwater-go/breakwater/breaker"
 )
 
 // The breaker and the reference agree after every operation (REQ-B1, B2, B4 to
