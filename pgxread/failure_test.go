@@ -61,8 +61,9 @@ func TestFullPoolIsNotSickness(t *testing.T) {
 // and a wait that ends in a timeout still counts for nobody.
 func TestWaitForAHeldPoolIsNotSickness(t *testing.T) {
 	small := func(c *pgxread.Config) { c.Replicas[0].DSN += "&pool_max_conns=1" }
-	w := open(t, quick(), []string{"r1", "r2"}, small, callTimeout(150*time.Millisecond))
+	w := open(t, quick(), []string{"r1", "r2"}, small, callTimeout(300*time.Millisecond))
 	w.usable(t, "r1", "r2")
+	w.spread(t, 20) // both have a connection
 	conn, err := w.Pool("r1").Acquire(t.Context())
 	must(t, err)
 	defer conn.Release()
