@@ -1,3 +1,59 @@
 // Package breaker is a circuit breaker: a state machine that is told how calls
-// end and answers whether the next one may run.
+// end and answers whether the next one may run. It knows nothing of SQL, HTTP or
+// lag: it is fed outcomes and signals.
+//
+// A breaker is closed while the guarded thing is well. The first [Rule] that
+// holds opens it: calls are refused at once with [ErrOpen]. After the open
+// period it is half-open: a bounded number of probes runs, and their results
+// close it or open it again, for twice as long. An operator can force it open,
+// closed or out of the way. docs/states.md in the repository holds the diagram
+// and the table of transitions.
+//
+// [Do] guards a function. [Breaker.Allow] and [Permit.Done] are what it is made
+// of, for calls that are not a function:
+//
+//	permit, err := b.Allow()
+//	if err != nil {
+//		return err // matches breaker.ErrOpen, says why and when to retry
+//	}
+//	err = call()
+//	permit.Done(err)
+//
+// A permit that never reports is harmless to a closed breaker, and holds a
+// probe's slot no longer than [Probe.Lease]. A breaker cannot repair a missing
+// timeout: give every guarded call one.
+//
+// # Concurrency
+//
+// All methods of a [Breaker] may be called at any time from any goroutine. A
+// [Permit] belongs to one goroutine at a time.
+//
+// A call of a closed breaker takes no lock and allocates nothing: Allow is one
+// atomic load, and the Done of a success is one atomic add. With a
+// FailureRateByTime rule some successes look at the clock, and one of them, ten
+// times a span, tries the lock without waiting for it. A failure takes a mutex
+// and judges the rules, which is constant work. A refusal takes no lock either;
+// in Open it does not look at the clock. A breaker has no goroutine and no
+// Close: one that is dropped is collected, open or not.
+//
+// A result counts only in the generation in which its call was admitted, that
+// is, if the state has not changed since: a success that arrives later is taken
+// back at once. In the nanoseconds between, a failure of the new generation may
+// take it for a success in its row of failures, and that row then begins anew.
+//
+// Config.Classify runs concurrently, with no lock held. The functions of
+// [Observer] run one at a time, in the order of the events, with no lock held,
+// on the goroutine of a caller whose call made an event; they may call the
+// breaker, and a panic in one is caught and reported. Transitions are seen in
+// the state before they are told.
+//
+// # Memory
+//
+// A breaker with the default Config takes about 0.9 KB, measured after its
+// first failure: 592 bytes for itself, the rest for its Config, probe slots and
+// rules. FailureRateByTime adds about 240 bytes, and FailureRateByCount about
+// 120 bytes and 8 for each of Calls * Rate, 0.5 KB by default. With all four
+// rules it takes 1.9 KB. A breaker that opened keeps one error and one timer
+// more. Nothing else grows with traffic or time, but for events that wait for
+// a slow Observer.
 package breaker

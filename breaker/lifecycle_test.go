@@ -114,6 +114,9 @@ func TestObserverThatCallsGoexitStrandsNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { b.Trip(Reason{}) })
 	wg.Wait()
+	if got, want := rec.path(), "open disabled"; got != want {
+		t.Errorf("transitions told before the next event: got %q, want %q", got, want)
+	}
 	_ = b.Force(Closed, "")
 	if got, want := rec.path(), "open disabled closed"; got != want {
 		t.Errorf("transitions: got %q, want %q", got, want)
@@ -404,8 +407,12 @@ func TestForceStopsTheTimers(t *testing.T) {
 		if got := rec.path(); got != "open closed" {
 			t.Errorf("transitions: got %q, want %q", got, "open closed")
 		}
+		b.Trip(Reason{})
+		b.wake(1) // of the opening before, too late to be stopped
+		wantState(t, b, Open)
+		_ = b.Force(Closed, "")
 		_ = b.Force(Closed, "already")
-		if got := rec.path(); got != "open closed" {
+		if got := rec.path(); got != "open closed open closed" {
 			t.Errorf("forcing closed again is no transition, got %q", got)
 		}
 	})
@@ -503,7 +510,7 @@ func TestImpossibleClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clk.now -= 50 * time.Hour
+	clk.now -= 150 * time.Hour // before its own base
 	runN(t, b, 5, errDown)
 	wantState(t, b, Open)
 	refusal := b.refusal.Load()
