@@ -29,23 +29,24 @@ type plan struct {
 }
 
 const (
-	planQuiet    = 3 * time.Second // at the start and, healed, at the end
-	shortestStep = 400 * time.Millisecond
-	longestStep  = 6 * time.Second
-	longestPause = 5 * time.Second
+	planQuiet     = 3 * time.Second // at the start and, healed, at the end
+	shortestStep  = 400 * time.Millisecond
+	longestStep   = 6 * time.Second
+	shortestPause = 2 * time.Second // long enough to be probed and re-admitted in
+	longestPause  = 9 * time.Second
 )
 
 func makePlan(seed uint64, replicas []string, length time.Duration) plan {
 	var p plan
 	for i, node := range replicas {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		for at := planQuiet + between(rng, 0, longestPause); ; {
+		for at := planQuiet + between(rng, 0, longestPause/2); ; {
 			lasts := between(rng, shortestStep, longestStep)
 			if at+lasts > length-planQuiet {
 				break
 			}
 			p.steps = append(p.steps, step{at: at, lasts: lasts, node: node, fault: faults[rng.IntN(len(faults))]})
-			at += lasts + between(rng, shortestStep, longestPause)
+			at += lasts + between(rng, shortestPause, longestPause)
 		}
 	}
 	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })

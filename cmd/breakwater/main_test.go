@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the built command: what its users and their scripts run.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "breakwater-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "breakwater")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		panic("go build: " + err.Error())
+	}
+	return m.Run()
+}
+
+// ended is how a run of the binary ended.
+type ended struct {
+	status   int
+	out, err string
+}
+
+func runBinary(t *testing.T, args ...string) ended {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, binary, args...)
+	var out, errOut bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errOut
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return ended{c.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// Wrong usage ends with status 2, tells every fault at once, each with its flag, value
+// and mend, and prints no usage.
+func TestWrongUsage(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	empty := t.TempDir()
+	tests := []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"unknown command", []string{"frobnicate"}, []string{`unexpected argument "frobnicate"`, "--help"}},
+		{"unknown flag", []string{"lab", "--frobnicate"}, []string{"unknown flag: --frobnicate"}},
+		{"not a number", []string{"lab", "--replicas", "many"}, []string{"--replicas", "many"}},
+		{"an argument", []string{"lab", "one-lagging"}, []string{`unexpected argument "one-lagging"`}},
+		{"unknown scenario", []string{"lab", "--headless", "--scenario", "one-laging"}, []string{
+			`--scenario "one-laging"`, "healthy, one-lagging, one-dead, cut-off, frozen, flapping, random",
+		}},
+		{"no server", []string{"lab", "--headless", "--fleet", "postgres", "--pg-bin", empty}, []string{"--pg-bin", empty, "initdb"}},
+		{"no server, though auto", []string{"lab", "--headless", "--pg-bin", empty}, []string{"--pg-bin", empty}},
+		{"unknown fleet", []string{"lab", "--headless", "--fleet", "mysql"}, []string{`--fleet "mysql"`, "auto, postgres, simulated"}},
+		{"a simulated server's programs", []string{"lab", "--headless", "--fleet", "simulated", "--pg-bin", empty}, []string{"--pg-bin", "leave it out"}},
+		{"used port", []string{"lab", "--fleet", "simulated", "--listen", taken.Addr().String()}, []string{
+			`--listen "` + taken.Addr().String() + `"`, "address already in use", "another port",
+		}},
+		{"a port for the world", []string{"lab", "--headless", "--listen", "0.0.0.0:0"}, []string{`--listen "0.0.0.0:0"`, "loopback"}},
+		{"no port", []string{"lab", "--headless", "--listen", "localhost"}, []string{`--listen "localhost"`, "host:port"}},
+		{"no directory", []string{"lab", "--headless", "--dir", empty + "/none"}, []string{"--dir", "existing directory"}},
+		{"JSON in a table", []string{"lab", "--json"}, []string{"--json", "--headless"}},
+		{"zeros", []string{"lab", "--headless", "--rate", "0", "--for", "0s"}, []string{"--rate 0", "--for 0s"}},
+		{"too short", []string{"lab", "--headless", "--scenario", "frozen", "--for", "2s"}, []string{"--for 2s", "at least 10s"}},
+		{"too few", []string{"lab", "--headless", "--scenario", "frozen", "--replicas", "1"}, []string{"--replicas 1", "at least 2"}},
+		{"all at once", []string{
+			"lab", "--json", "--scenario", "nonesuch", "--replicas", "0", "--rate", "-5", "--for", "-1s", "--fleet", "x", "--dir", empty + "/none", "--listen", "nowhere",
+		}, []string{"--json", "nonesuch", "--replicas 0", "--rate -5", "--for -1s", `--fleet "x"`, "--dir", `--listen "nowhere"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := runBinary(t, tt.args...)
+			if got.status != exitUsage || got.out != "" {
+				t.Errorf("status, standard output: got %d, %q, want %d and none", got.status, got.out, exitUsage)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(got.err, want) {
+					t.Errorf("error lacks %q:\n%s", want, got.err)
+				}
+			}
+			if strings.Contains(got.err, "Usage:") {
+				t.Errorf("error holds the usage:\n%s", got.err)
+			}
+			for line := range strings.Lines(got.err) {
+				if !strings.HasPrefix(line, "breakwater: ") {
+					t.Errorf("line without the program's name: %q", line)
+				}
+			}
+		})
+	}
+}
+
+func TestVersionHelpAndCompletion(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"version"}, "breakwater "},
+		{[]string{"lab", "--help"}, "one-lagging"},
+		{[]string{"completion", "bash"}, "bash completion"},
+		{[]string{"__complete", "lab", "--scenario", ""}, "cut-off"},
+	} {
+		if got := runBinary(t, tt.args...); got.status != exitHeld || !strings.Contains(got.out, tt.want) {
+			t.Errorf("%v: got status %d, want 0 with %q in:\n%s", tt.args, got.status, tt.want, got.out)
+		}
+	}
+}
+
+// lines decodes standard output, which must be one JSON object a line.
+func lines(t *testing.T, out string) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("not a JSON object: %v: %s", err, line)
+		}
+		if m["kind"] == nil || m["t_ms"] == nil {
+			t.Errorf("line without kind or t_ms: %s", line)
+		}
+		all = append(all, m)
+	}
+	if len(all) == 0 {
+		t.Fatal("no line")
+	}
+	return all
+}
+
+// The real fleet, from the binary: fails, and says what to install, where there is no PostgreSQL.
+func TestHealthyOnTheRealFleet(t *testing.T) {
+	dir := enterable(t)
+	got := runBinary(t, "lab", "--fleet", "postgres", "--dir", dir, "--headless", "--json", "--scenario", "healthy", "--for", "8s")
+	if got.status != exitHeld {
+		t.Fatalf("status: got %d, want 0; PostgreSQL is needed (make deps installs it):\n%s\n%s", got.status, got.err, got.out)
+	}
+	all := lines(t, got.out)
+	s := all[len(all)-1]
+	if s["kind"] != "summary" || !strings.HasPrefix(s["fleet"].(string), "postgres ") {
+		t.Errorf("last line: got %v", s)
+	}
+	for _, field := range []string{"errors", "transitions", "stale_unflagged", "late_replica_reads", "bound_violations", "request_dials_after_open"} {
+		if s[field] != 0.0 {
+			t.Errorf("%s: got %v, want 0", field, s[field])
+		}
+	}
+	if s["reads"].(float64) < 1 || s["bound_samples"].(float64) < 1 {
+		t.Errorf("reads, bound_samples: got %v, %v, want some", s["reads"], s["bound_samples"])
+	}
+	empty(t, dir)
+}
+
+// enterable is a directory that user postgres may enter, should the test run as root.
+func enterable(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "breakwater-test-dir-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left in the fleet's directory: %v, %v", left, err)
+	}
+}
+
+// A first signal ends the lab and removes everything: status 0 for traffic that has no
+// end, 130 for a scenario that was not judged.
+func TestInterrupt(t *testing.T) {
+	tests := []struct {
+		name   string
+		args   []string
+		signal os.Signal
+		want   int
+	}{
+		{"live, simulated", []string{"--fleet", "simulated", "--listen", "127.0.0.1:0"}, syscall.SIGINT, exitHeld},
+		{"scenario, simulated", []string{"--fleet", "simulated", "--headless", "--json", "--scenario", "random"}, syscall.SIGTERM, exitInterrupted},
+		{"live, real", []string{"--fleet", "postgres", "--listen", "127.0.0.1:0"}, syscall.SIGINT, exitHeld},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := enterable(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			c := exec.CommandContext(ctx, binary, append([]string{"lab", "--dir", dir}, tt.args...)...)
+			out := &signalAt{line: "reads", kind: `"second"`, process: c, signal: tt.signal}
+			c.Stdout = out
+			var errOut bytes.Buffer
+			c.Stderr = &errOut
+			err := c.Run()
+			if got := c.ProcessState.ExitCode(); got != tt.want {
+				t.Errorf("status: got %d (%v), want %d\n%s", got, err, tt.want, errOut.String())
+			}
+			if strings.Contains(out.kept.String(), `"summary"`) {
+				t.Errorf("an interrupted scenario was judged:\n%s", out.kept.String())
+			}
+			empty(t, dir)
+		})
+	}
+}
+
+// signalAt sends its signal once the output shows that traffic flows.
+type signalAt struct {
+	kept       bytes.Buffer // not embedded: its ReadFrom would take the place of Write
+	line, kind string
+	process    *exec.Cmd
+	signal     os.Signal
+	sent       bool
+}
+
+// Write keeps the output.
+func (s *signalAt) Write(p []byte) (int, error) {
+	n, err := s.kept.Write(p)
+	if text := s.kept.String(); !s.sent && (strings.Contains(text, s.line) || strings.Contains(text, s.kind)) {
+		s.sent = true
+		if err := s.process.Process.Signal(s.signal); err != nil {
+			return n, err
+		}
+	}
+	return n, err
+}
