@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -67,6 +68,10 @@ func complain(w io.Writer, err error) {
 	}
 }
 
+// oneSignal is how long signals count as one: timeout(1) and shells send theirs to the
+// process and to its group.
+const oneSignal = 500 * time.Millisecond
+
 // interruptible ends the context at the first SIGINT or SIGTERM and the process at the
 // second, without cleaning up: the next start sweeps.
 func interruptible(errOut io.Writer) (context.Context, func()) {
@@ -80,6 +85,14 @@ func interruptible(errOut io.Writer) (context.Context, func()) {
 			cancel()
 		case <-done:
 			return
+		}
+		for begun := time.Now(); time.Since(begun) < oneSignal; {
+			select {
+			case <-signals:
+			case <-time.After(oneSignal - time.Since(begun)):
+			case <-done:
+				return
+			}
 		}
 		select {
 		case <-signals:

@@ -29,6 +29,8 @@ func describeEvent(l lab.Line) string {
 			s += ": " + l.Error
 		}
 		return stamp(l.T) + "fault      " + strings.TrimRight(s, " ")
+	case lab.WriterLine:
+		return stamp(l.T) + "writer     " + l.Mode
 	case lab.TransitionLine:
 		s := fmt.Sprintf("transition %-8s %v → %v: %s", l.Node, l.From, l.To, l.Reason)
 		if l.OpenPeriodMS != nil {

@@ -19,7 +19,13 @@ type Head struct {
 
 func (h Head) kind() string { return h.Kind }
 
-// FaultLine tells that a fault began or ended, or that the writer changed its way.
+// WriterLine tells that the writer changed how it commits.
+type WriterLine struct {
+	Head
+	Mode string `json:"mode"` // sync, async (synchronous_commit=off) or idle
+}
+
+// FaultLine tells that a fault began or ended, or happened.
 type FaultLine struct {
 	Head
 	Fault string `json:"fault"`

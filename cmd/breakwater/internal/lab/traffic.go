@@ -24,7 +24,7 @@ const (
 var writerModes = []writerMode{writerOn, writerAsync, writerIdle}
 
 func (m writerMode) String() string {
-	return [...]string{"writer_sync", "writer_async", "writer_idle"}[m]
+	return [...]string{"sync", "async", "idle"}[m]
 }
 
 const (
@@ -43,7 +43,7 @@ func (r *run) write(m writerMode) {
 		return
 	}
 	r.rec.idle(r.now(), m == writerIdle)
-	r.tellFault(m.String(), r.primary().Name, "", nil)
+	r.tell(WriterLine{r.head("writer"), m.String()})
 }
 
 // pace calls do so many times a second, on schedule whatever do takes, until ctx ends.
