@@ -52,7 +52,8 @@ tools: $(GOLANGCI) ## Build the linter, benchstat and govulncheck into bin/
 .PHONY: lint
 lint: $(GOLANGCI) ## vet, golangci-lint, go fix and tidy, per module
 	go vet work
-	@for m in $(MODULES); do (cd $$m && echo "lint $$m" && $(GOLANGCI) run ./...); done
+	@bad=; for m in $(MODULES); do (cd $$m && echo "lint $$m" && $(GOLANGCI) run ./...) || bad="$$bad $$m"; done; \
+	  test -z "$$bad" || { echo "the linter found faults in:$$bad"; exit 1; }
 	@out=$$(go fix -diff work 2>&1) || true; test -z "$$out" || { echo "$$out"; echo "run: go fix work"; exit 1; }
 	@for m in $(MODULES) $(CURDIR)/tools; do (cd $$m && GOWORK=off go mod tidy -diff); done
 
