@@ -261,6 +261,19 @@ func TestReconfigureKeepsWindows(t *testing.T) {
 	})
 }
 
+func TestReconfigureToAShorterSpanForgetsWhatIsOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustNew(t, Config{Rules: []Rule{FailureRateByTime{Span: 100 * time.Second, MinCalls: 20}}})
+		runN(t, b, 19, errDown)
+		after(35 * time.Second)
+		reconfigure(t, b, Config{Rules: []Rule{FailureRateByTime{MinCalls: 20}}})
+		runN(t, b, 19, errDown) // with those of 35 s ago there would be 38
+		wantState(t, b, Closed)
+		runN(t, b, 1, errDown)
+		wantState(t, b, Open)
+	})
+}
+
 // Growing a count window does not invent successes for what it forgot.
 func TestReconfigureToALongerWindowKnowsOnlyWhatWasKept(t *testing.T) {
 	b := mustNew(t, Config{Rules: []Rule{FailureRateByCount{Calls: 10, MinCalls: 10}}})

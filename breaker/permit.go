@@ -9,22 +9,63 @@ type Permit struct {
 	probe *probe // the reservation, for a half-open probe
 }
 
+// admit is Allow in a state that is not Closed. It is out of line so that Allow
+// is inlined.
+//
+//go:noinline
+func (p *Permit) admit() error { return p.admitAs(false) }
+
+// admitAs decides in any state; a refused permit becomes the zero value. The
+// loop ends: each further turn needs a change of state, or a Reconfigure, since
+// the turn before.
+func (p *Permit) admitAs(owner bool) error {
+	b := p.b
+	for {
+		p.word = b.word.Load()
+		switch stateOf(p.word) {
+		case Closed, ForcedClosed, Disabled:
+			return nil
+		case HalfOpen:
+			reserved, stale := b.reserve(p.word, owner)
+			if stale {
+				continue
+			}
+			if reserved != nil {
+				p.probe = reserved
+				return nil
+			}
+		default:
+		}
+		*p = Permit{}
+		b.rejected.Add(1)
+		return b.refusal.Load()
+	}
+}
+
 // Done reports the end of the call: nil is a Success, any other error is what
 // Config.Classify says. The result counts once, and only if the breaker has
 // not changed its state since the call was admitted (REQ-B8). A success of a
 // closed breaker takes no lock, allocates nothing and, without a time window,
 // reads no clock.
 func (p *Permit) Done(err error) {
-	b, word := p.b, p.word
-	if err != nil || b == nil || word >= notHot {
+	if err != nil || !p.succeed() {
 		p.done(err)
-		return
+	}
+}
+
+// succeed is the whole of Done(nil) for a call of a closed breaker without a
+// time window, and reports whether it was one. It is small enough to be inlined.
+func (p *Permit) succeed() bool {
+	b, word := p.b, p.word
+	if b == nil || word >= notHot {
+		return false
 	}
 	cell := b.cell.Add(cellOne)
 	p.word = usedWord // not p.b: a pointer would cost a look at the write barrier
 	if !sameGeneration(cell, word) {
 		b.undo()
 	}
+	return true
 }
 
 func (p *Permit) done(err error) {
