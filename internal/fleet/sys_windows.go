@@ -7,7 +7,7 @@ import (
 )
 
 // Windows has no signals that stop a process, so there is no local fleet: the
-// package compiles, and Start says so.
+// package compiles, and Find finds no server.
 const (
 	sigFreeze    = syscall.Signal(-1)
 	sigThaw      = syscall.Signal(-1)
