@@ -40,9 +40,9 @@ func (f *labFlags) chooseFleet(ctx context.Context) (starter, error) {
 }
 
 func (f *labFlags) startSimulated(why string) starter {
-	return func(_ context.Context, errOut io.Writer) (lab.Fleet, error) {
+	return func(ctx context.Context, errOut io.Writer) (lab.Fleet, error) {
 		fmt.Fprintf(errOut, "SIMULATED fleet, no PostgreSQL: %s\n", why)
-		return simfleet.Start(f.Replicas)
+		return simfleet.Start(ctx, f.Replicas)
 	}
 }
 

@@ -97,7 +97,7 @@ func (f *labFlags) run(ctx context.Context, out, errOut io.Writer) error {
 
 // check finds every fault of the command line before anything is started.
 func (f *labFlags) check(ctx context.Context) (start starter, listener net.Listener, err error) {
-	faults := []error{f.Options.Check()}
+	faults := []error{f.Check()}
 	if f.rateGiven && f.Rate == 0 {
 		faults = append(faults, errors.New("--rate 0: give 1 or more reads a second, or leave it out"))
 	}

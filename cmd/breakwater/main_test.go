@@ -179,7 +179,7 @@ func TestHealthyOnTheRealFleet(t *testing.T) {
 // enterable is a directory that user postgres may enter, should the test run as root.
 func enterable(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "breakwater-test-dir-")
+	dir, err := os.MkdirTemp("", "breakwater-test-dir-") //nolint:usetesting // user postgres cannot enter a directory of T
 	if err != nil {
 		t.Fatal(err)
 	}

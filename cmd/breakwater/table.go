@@ -70,15 +70,18 @@ func (t *table) render(l lab.Live) []string {
 		"",
 		fmt.Sprintf("%-9s %-14s %-16s %8s %10s %6s  %s", "NODE", "STATE", "STALENESS", "READS/s", "IN FLIGHT", "SHARE", "CONDITION"),
 	}
-	for _, n := range l.Stats.Replicas {
+	for i := range l.Stats.Replicas {
+		n := &l.Stats.Replicas[i]
 		lines = append(lines, t.row(n, s.Nodes[n.Name].Reads))
 	}
-	lines = append(lines, fmt.Sprintf("%-9s %-14s %-16s %8d %10d %6s  %v %s", l.Stats.Primary.Name, "-", "-", s.PrimaryReads, l.Stats.Primary.InFlight, "", l.Stats.Primary.Condition, l.Stats.Primary.Detail))
-	lines = append(lines, "", "last events:")
+	p := &l.Stats.Primary
+	lines = append(lines,
+		fmt.Sprintf("%-9s %-14s %-16s %8d %10d %6s  %v %s", p.Name, "-", "-", s.PrimaryReads, p.InFlight, "", p.Condition, p.Detail),
+		"", "last events:")
 	return append(lines, t.events...)
 }
 
-func (t *table) row(n replica.NodeStats, reads int) string {
+func (t *table) row(n *replica.NodeStats, reads int) string {
 	why := n.Condition.String()
 	if n.Detail != "" {
 		why += " (" + n.Detail + ")"

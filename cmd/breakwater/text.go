@@ -99,7 +99,7 @@ func number(v *float64) string {
 // interval is a staleness interval in words.
 func interval(lo, hi *float64) string {
 	if hi == nil {
-		return fmt.Sprintf("%s–∞ ms", whole(lo))
+		return whole(lo) + "–∞ ms"
 	}
 	return fmt.Sprintf("%s–%s ms", whole(lo), whole(hi))
 }

@@ -1,6 +1,9 @@
 package lab
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // verdict collects, in words, the expectations that did not hold.
 type verdict struct{ failed []string }
@@ -139,5 +142,5 @@ func show(n *int) string {
 	if n == nil {
 		return "null"
 	}
-	return fmt.Sprint(*n)
+	return strconv.Itoa(*n)
 }

@@ -48,7 +48,8 @@ func (l Live) Status() Status {
 	if l.Second.Kind != "" {
 		s.Second = &l.Second
 	}
-	for _, n := range l.Stats.Replicas {
+	for i := range l.Stats.Replicas {
+		n := &l.Stats.Replicas[i]
 		s.Nodes = append(s.Nodes, StatusNode{
 			Name: n.Name, State: n.Breaker.State, Since: n.Breaker.Since, Reason: n.Breaker.Reason.String(),
 			Openings: n.Breaker.Openings, RetryAfter: ms(n.Breaker.RetryAfter), Condition: n.Condition, Detail: n.Detail,
@@ -87,7 +88,9 @@ func (r *run) secondLine() SecondLine {
 		P50: p[0], P99: p[1], PrimaryReads: s.by.Primary, PrimaryConnections: connections,
 		Nodes: map[string]SecondNode{}, FirstError: s.firstErr,
 	}
-	for _, n := range r.db.Set().Stats().Replicas {
+	stats := r.db.Set().Stats().Replicas
+	for i := range stats {
+		n := &stats[i]
 		l.Nodes[n.Name] = SecondNode{
 			Lo: Bound(n.Lo), Hi: Bound(n.Hi), State: n.Breaker.State, Condition: n.Condition,
 			Reads: s.nodes[n.Name], InFlight: n.InFlight, Share: n.Share,

@@ -240,8 +240,12 @@ func TestPercentilesByPhase(t *testing.T) {
 		got   *float64
 		want  float64
 	}{
-		{"p50_before_ms", s.P50Before, 50}, {"p95_before_ms", s.P95Before, 95}, {"p99_before_ms", s.P99Before, 99},
-		{"p50_during_ms", s.P50During, 100}, {"p95_during_ms", s.P95During, 190}, {"p99_during_ms", s.P99During, 198},
+		{"p50_before_ms", s.P50Before, 50},
+		{"p95_before_ms", s.P95Before, 95},
+		{"p99_before_ms", s.P99Before, 99},
+		{"p50_during_ms", s.P50During, 100},
+		{"p95_during_ms", s.P95During, 190},
+		{"p99_during_ms", s.P99During, 198},
 	} {
 		if tt.got == nil || *tt.got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.field, tt.got, tt.want)

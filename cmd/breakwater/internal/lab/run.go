@@ -122,9 +122,10 @@ func (r *run) switchSegment(ctx context.Context) error {
 func (r *run) inFlight(node string) int { return r.stats(node).InFlight }
 
 func (r *run) stats(node string) replica.NodeStats {
-	for _, n := range r.db.Set().Stats().Replicas {
-		if n.Name == node {
-			return n
+	all := r.db.Set().Stats().Replicas
+	for i := range all {
+		if all[i].Name == node {
+			return all[i]
 		}
 	}
 	return replica.NodeStats{}
@@ -149,7 +150,8 @@ func readDirectly(ctx context.Context, dsn string) (n int64, err error) {
 		return 0, err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // read and done with
-	return n, conn.QueryRow(ctx, truth.ReadSQL).Scan(&n)
+	err = conn.QueryRow(ctx, truth.ReadSQL).Scan(&n)
+	return n, err
 }
 
 // Result is how a run ended.

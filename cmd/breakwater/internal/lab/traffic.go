@@ -124,11 +124,11 @@ func (r *run) read(ctx context.Context, reader *pgxread.Reader) {
 // the truth, by a connection of its own.
 func (r *run) checkLoop(ctx context.Context, node Node) {
 	var conn *pgx.Conn
-	defer func() { drop(conn) }()
+	defer func() { drop(ctx, conn) }()
 	r.every(ctx, checkEvery, func() {
 		var err error
 		if conn, err = r.check(ctx, node, conn); err != nil {
-			drop(conn)
+			drop(ctx, conn)
 			conn = nil
 		}
 	})
@@ -169,11 +169,11 @@ func (r *run) check(ctx context.Context, node Node, conn *pgx.Conn) (*pgx.Conn, 
 	return conn, nil
 }
 
-func drop(conn *pgx.Conn) {
+func drop(ctx context.Context, conn *pgx.Conn) {
 	if conn == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 100*time.Millisecond)
 	defer cancel()
 	_ = conn.Close(ctx)
 }

@@ -104,8 +104,11 @@ func (s *session) startup() error {
 		case *pgproto3.StartupMessage:
 			s.wire.Send(&pgproto3.AuthenticationOk{})
 			for _, p := range [][2]string{
-				{"server_version", "15.0 (simulated)"}, {"client_encoding", "UTF8"},
-				{"standard_conforming_strings", "on"}, {"integer_datetimes", "on"}, {"DateStyle", "ISO, MDY"},
+				{"server_version", "15.0 (simulated)"},
+				{"client_encoding", "UTF8"},
+				{"standard_conforming_strings", "on"},
+				{"integer_datetimes", "on"},
+				{"DateStyle", "ISO, MDY"},
 			} {
 				s.wire.Send(&pgproto3.ParameterStatus{Name: p[0], Value: p[1]})
 			}

@@ -65,7 +65,7 @@ type node struct {
 }
 
 // Start starts a primary and so many replicas on free ports of 127.0.0.1.
-func Start(replicas int) (*Fleet, error) {
+func Start(ctx context.Context, replicas int) (*Fleet, error) {
 	f := &Fleet{}
 	f.mu.writes.pos = 3 * segmentSize
 	for i := range replicas + 1 {
@@ -74,7 +74,7 @@ func Start(replicas int) (*Fleet, error) {
 			n.name = "primary"
 		}
 		f.nodes = append(f.nodes, n)
-		if err := n.listen(); err != nil {
+		if err := n.listen(ctx); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		n.addr = n.ln.Addr().String()
@@ -156,7 +156,7 @@ func (f *Fleet) Restart(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, restartWait)
 	defer cancel()
 	for {
-		if err = n.listen(); err == nil {
+		if err = n.listen(ctx); err == nil {
 			return nil
 		}
 		select {
@@ -244,7 +244,7 @@ func (n *node) killLocked() {
 }
 
 // listen starts the node unless it runs; its port stays the same for life.
-func (n *node) listen() error {
+func (n *node) listen(ctx context.Context) error {
 	f := n.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -254,7 +254,7 @@ func (n *node) listen() error {
 	if f.mu.closed {
 		return errors.New("simfleet: closed")
 	}
-	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp4", n.addr)
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", n.addr)
 	if err != nil {
 		return fmt.Errorf("simfleet: %s: %w", n.name, err)
 	}

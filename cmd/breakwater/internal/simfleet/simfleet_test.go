@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T, replicas int) *simfleet.Fleet {
 	t.Helper()
-	f, err := simfleet.Start(replicas)
+	f, err := simfleet.Start(t.Context(), replicas)
 	if err != nil {
 		t.Fatal(err)
 	}
