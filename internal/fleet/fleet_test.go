@@ -154,10 +154,10 @@ func TestFreezeAndThaw(t *testing.T) {
 	r := theRig(t)
 	must(t, r.Freeze("r2"))
 	must(t, r.Freeze("r2"))
-	pids, states, err := r.Tree("r2")
+	_, states, err := r.Tree("r2")
 	must(t, err)
-	if want := strings.Repeat("T", len(pids)); states != want || len(pids) < 3 {
-		t.Errorf("states of r2's processes: got %q, want only T", states)
+	if strings.Trim(states, "TZ") != "" || strings.Count(states, "T") < 3 { // Z: a session that was just ending
+		t.Errorf("states of r2's processes: got %q, want only T (stopped) and Z (ended)", states)
 	}
 	wantMute(t, r.nodes["r2"])
 	r.write(t)
