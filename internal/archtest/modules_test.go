@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -68,10 +69,11 @@ func checkDecisionRecords(tree fs.FS) []string {
 			faults = append(faults, name+": the name of a decision record is NNNN-words-of-it.md")
 			continue
 		}
-		if want := fmt.Sprintf("%04d", next); match[1] != want {
-			faults = append(faults, fmt.Sprintf("%s: number %s where %s comes next: numbers have no gap and no double", name, match[1], want))
+		number, _ := strconv.Atoi(match[1]) // four digits
+		if number != next {
+			faults = append(faults, fmt.Sprintf("%s: number %04d where %04d comes next: numbers have no gap and no double", name, number, next))
 		}
-		next++
+		next = number + 1
 		if !strings.Contains(index, "("+path.Base(name)+")") {
 			faults = append(faults, "docs/adr/README.md: does not link "+path.Base(name))
 		}
