@@ -13,8 +13,7 @@ import (
 // A Breaker guards one thing. Make it with [New]; it must not be copied. All
 // its methods may be called at any time from any goroutine, from callbacks too.
 type Breaker struct {
-	word atomic.Uint64 // layout in state.go; written only under mu; at offset 0, or Allow is not inlined
-
+	word     atomic.Uint64            // layout in state.go; written only under mu
 	name     string                   // immutable after New
 	clock    clock                    // immutable after New
 	settings atomic.Pointer[settings] // replaced only under mu; what it points to is immutable
@@ -118,22 +117,39 @@ func (b *Breaker) State() State { return stateOf(b.word.Load()) }
 // [Permit.Done], exactly once and on every path; [Do] does that for you. A
 // refusal is an [*OpenError], which matches [ErrOpen]; it costs no lock, no
 // allocation and, in Open, no look at the clock (REQ-B4).
-func (b *Breaker) Allow() (p Permit, err error) {
-	// In this form, and in no other that was tried, the compiler inlines it.
-	p.b, p.word = b, b.word.Load()
-	if p.word >= notClosed {
-		err = p.admit()
+func (b *Breaker) Allow() (Permit, error) {
+	if w := b.word.Load(); w < notClosed {
+		return Permit{b: b, word: w}, nil
 	}
-	return
+	return b.admit(false)
 }
 
 // AllowProbe is Allow for the owner of reserved probes ([Probe.Reserved]): it
 // gets the half-open probes that Allow is refused. Without Reserved the two
 // are the same.
-func (b *Breaker) AllowProbe() (Permit, error) {
-	p := Permit{b: b}
-	err := p.admitAs(true)
-	return p, err
+func (b *Breaker) AllowProbe() (Permit, error) { return b.admit(true) }
+
+// admit decides in any state. The loop ends: each further turn needs a change
+// of state, or a Reconfigure, since the turn before.
+func (b *Breaker) admit(owner bool) (Permit, error) {
+	for {
+		w := b.word.Load()
+		switch stateOf(w) {
+		case Closed, ForcedClosed, Disabled:
+			return Permit{b: b, word: w}, nil
+		case HalfOpen:
+			p, stale := b.reserve(w, owner)
+			if stale {
+				continue
+			}
+			if p != nil {
+				return Permit{b: b, word: w, probe: p}, nil
+			}
+		default:
+		}
+		b.rejected.Add(1)
+		return Permit{}, b.refusal.Load()
+	}
 }
 
 // errUnwound is the reason of a call that did not return.

@@ -9,39 +9,6 @@ type Permit struct {
 	probe *probe // the reservation, for a half-open probe
 }
 
-// admit is Allow in a state that is not Closed. It is out of line so that Allow
-// is inlined.
-//
-//go:noinline
-func (p *Permit) admit() error { return p.admitAs(false) }
-
-// admitAs decides in any state; a refused permit becomes the zero value. The
-// loop ends: each further turn needs a change of state, or a Reconfigure, since
-// the turn before.
-func (p *Permit) admitAs(owner bool) error {
-	b := p.b
-	for {
-		p.word = b.word.Load()
-		switch stateOf(p.word) {
-		case Closed, ForcedClosed, Disabled:
-			return nil
-		case HalfOpen:
-			reserved, stale := b.reserve(p.word, owner)
-			if stale {
-				continue
-			}
-			if reserved != nil {
-				p.probe = reserved
-				return nil
-			}
-		default:
-		}
-		*p = Permit{}
-		b.rejected.Add(1)
-		return b.refusal.Load()
-	}
-}
-
 // Done reports the end of the call: nil is a Success, any other error is what
 // Config.Classify says. The result counts once, and only if the breaker has
 // not changed its state since the call was admitted (REQ-B8). A success of a
