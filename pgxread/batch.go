@@ -20,7 +20,7 @@ func (s *send) run(c *call) error {
 		s.b = again(s.b)
 	}
 	s.sent = true
-	br := c.conn.SendBatch(c, s.b)
+	br := c.conn.SendBatch((*running)(c), s.b)
 	s.results = &batchResults{BatchResults: br, c: c, b: s.b}
 	if begun := br.Tx(); begun != nil {
 		s.results.tx = &tx{Tx: begun, c: c}
@@ -79,8 +79,8 @@ type batchResults struct {
 // part is the call of one result: it has its batch's time and tells it its outcome.
 func (br *batchResults) part() *call {
 	return &call{
-		Context: br.c.Context, parent: br.c.parent, cancel: func() {}, timeout: br.c.timeout, begun: br.c.begun,
-		node: br.c.node, read: br.c.read, up: br.c,
+		node: br.c.node, parent: br.c.parent, timeout: br.c.timeout, begun: br.c.begun,
+		read: br.c.read, up: br.c, part: true,
 	}
 }
 
@@ -183,7 +183,7 @@ func (br *batchResults) end(err error) error {
 	}
 	br.c.worst = worse(br.c.worst, br.c.outcome(err))
 	err = br.c.explain(err)
-	br.c.cancel()
+	br.c.untime()
 	return err
 }
 

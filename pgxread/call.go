@@ -2,6 +2,7 @@ package pgxread
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -24,23 +25,23 @@ const (
 )
 
 // call is one statement on one node, from taking a connection to the last row. It is
-// its own context: the caller's, with the call timeout, and with itself in it, so that
-// the pool's hooks find it. One allocation holds all of it and its rows.
+// the context with which it waits for a connection: the caller's, with the call timeout,
+// and with the call in it, so that the pool's hooks find it. One allocation holds all of
+// it and its rows.
 type call struct {
-	context.Context //nolint:containedctx // it is the context, see above
-
-	node    *node
-	parent  context.Context // the caller's
-	cancel  context.CancelFunc
-	timeout time.Duration // 0: none
-	begun   time.Time
-	stage   atomic.Uint32 // a stage; also written by the goroutine that connects
+	node    *node           // immutable
+	parent  context.Context // the caller's; immutable
+	timeout time.Duration   // 0: none; immutable
+	begun   time.Time       // immutable
+	stage   atomic.Uint32   // a stage; also written by the goroutine that connects
+	time    timing
 
 	// Used by the caller's goroutine only.
-	conn   *pgxpool.Conn  // nil: in a transaction, which has it
+	conn   *pgxpool.Conn  // nil before and after, and in a transaction, which has it
 	choice replica.Choice // zero unless the call is a read that was admitted
 	read   bool           // a write is refused, and says so
-	up     *call          // the transaction's, told the outcome
+	up     *call          // the transaction's or batch's, told the outcome
+	part   bool           // of a batch, whose time it has
 	worst  breaker.Outcome
 	done   bool
 	rows   rows
@@ -48,13 +49,57 @@ type call struct {
 
 type callKey struct{}
 
+// Deadline is the earlier one of the caller's and the call's own.
+func (c *call) Deadline() (time.Time, bool) {
+	d, ok := c.parent.Deadline()
+	if own := c.begun.Add(c.timeout); c.timeout > 0 && (!ok || own.Before(d)) {
+		return own, true
+	}
+	return d, ok
+}
+
+// Done ends the wait for a connection.
+func (c *call) Done() <-chan struct{} {
+	if c.timeout == 0 {
+		return c.parent.Done()
+	}
+	return c.node.clock.waiting(c)
+}
+
+// Err tells whose time has run out.
+func (c *call) Err() error {
+	if err := c.parent.Err(); err != nil {
+		return err
+	}
+	if c.timedOut() {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 // Value finds the call itself, then what the caller's context holds.
 func (c *call) Value(key any) any {
 	if key == (callKey{}) {
 		return c
 	}
-	return c.Context.Value(key)
+	return c.parent.Value(key)
 }
+
+// running is the context with which a call talks to its server. It ends with the caller's;
+// the call timeout interrupts the connection, and shows in Err.
+type running call
+
+// Deadline is the earlier one of the caller's and the call's own.
+func (r *running) Deadline() (time.Time, bool) { return (*call)(r).Deadline() }
+
+// Done is the caller's.
+func (r *running) Done() <-chan struct{} { return r.parent.Done() }
+
+// Err tells whose time has run out.
+func (r *running) Err() error { return (*call)(r).Err() }
+
+// Value is the call's.
+func (r *running) Value(key any) any { return (*call)(r).Value(key) }
 
 // reached notes the stage of the call whose context ctx is, if it is one.
 func reached(ctx context.Context, s stage) {
@@ -65,13 +110,11 @@ func reached(ctx context.Context, s stage) {
 
 // newCall starts the clock of a call on n.
 func newCall(parent context.Context, n *node, in *intent) *call {
-	c := &call{node: n, parent: parent, begun: time.Now()}
-	c.timeout = max(orDefault(in.timeout, n.db.cfg.CallTimeout), 0)
-	if c.timeout > 0 {
-		c.Context, c.cancel = context.WithTimeoutCause(parent, c.timeout, errCallTimeout)
-	} else {
-		c.Context, c.cancel = parent, func() {}
+	c := &call{
+		node: n, parent: parent, begun: time.Now(),
+		timeout: max(orDefault(in.timeout, n.db.cfg.CallTimeout), 0),
 	}
+	n.clock.start(c)
 	return c
 }
 
@@ -106,7 +149,7 @@ func (c *call) acquire() error {
 	if c.choice.Target() != nil && !c.choice.Eligible() {
 		return errMoved
 	}
-	return nil
+	return c.node.clock.attach(c, conn.Conn().PgConn().Conn())
 }
 
 // finish releases the connection and reports the outcome, once. It returns err in
@@ -117,9 +160,10 @@ func (c *call) finish(err error) error {
 	}
 	c.done = true
 	outcome, shown := c.outcome(err), c.explain(err)
-	c.cancel()
+	c.untime()
 	if c.conn != nil {
 		c.conn.Release()
+		c.conn = nil
 	}
 	c.choice.DoneAs(outcome, err)
 	if c.up != nil {
@@ -128,11 +172,22 @@ func (c *call) finish(err error) error {
 	return shown
 }
 
-// outcome is what err says about the node. It is asked before the call's context is
-// cancelled.
+// untime stops the clock of c.
+func (c *call) untime() {
+	if c.part {
+		return
+	}
+	conn := c.conn
+	if conn == nil && c.up != nil {
+		conn = c.up.conn
+	}
+	c.node.clock.stop(c, conn != nil && !conn.Conn().IsClosed())
+}
+
+// outcome is what err says about the node. It is asked before the clock is stopped.
 func (c *call) outcome(err error) breaker.Outcome {
 	own := classify(err)
-	if err != nil && c.Context.Err() != nil && stopped(err) {
+	if err != nil && stopped(err) && c.Err() != nil {
 		own = c.outOfTime()
 	}
 	if isBad(c.worst) {
@@ -141,22 +196,25 @@ func (c *call) outcome(err error) breaker.Outcome {
 	return own
 }
 
-// outOfTime judges a call whose context has ended (REQ-B9).
+// outOfTime judges a call whose own or caller's time has run out (REQ-B9).
 func (c *call) outOfTime() breaker.Outcome {
 	switch {
 	case stage(c.stage.Load()) == stageQueue: // saturation is not sickness
 		return breaker.Ignored
 	case c.timedOut():
 		return breaker.Failure
-	case c.parent.Err() == context.DeadlineExceeded && time.Since(c.begun) >= c.node.db.cfg.SlowCall: //nolint:errorlint // Err returns it bare
+	case errors.Is(c.parent.Err(), context.DeadlineExceeded) && time.Since(c.begun) >= c.node.db.cfg.SlowCall:
 		return breaker.Failure
 	}
 	return breaker.Ignored
 }
 
-// timedOut tells whether the call timeout ended the call, not its caller.
+// timedOut tells whether the call timeout ended the call.
 func (c *call) timedOut() bool {
-	return c.Context.Err() != nil && context.Cause(c.Context) == errCallTimeout //nolint:errorlint // our own value
+	if c.part {
+		return c.up.timedOut()
+	}
+	return c.node.clock.ran(c)
 }
 
 // explain puts err into the words that the caller is to see.
@@ -166,7 +224,7 @@ func (c *call) explain(err error) error {
 		return nil
 	case c.read && sqlstate(err) == postgres.ReadOnlyTransaction:
 		return &WriteInReadError{Node: c.node.name, Err: err}
-	case c.timedOut() && stopped(err):
+	case stopped(err) && c.timedOut():
 		return callTimeoutError(c.node.name, c.timeout, err)
 	}
 	return err

@@ -94,6 +94,6 @@ func TestNext(t *testing.T) {
 		if got := call.next(c.err, c.last); got != c.want {
 			t.Errorf("%s: verdict %v, want %v", c.name, got, c.want)
 		}
-		call.cancel()
+		call.untime()
 	}
 }

@@ -16,8 +16,6 @@ var (
 )
 
 var (
-	// errCallTimeout is the cause of a call's context when its timeout ended it.
-	errCallTimeout = errors.New("pgxread: call timeout")
 	// errFenced refuses a connection to a node whose breaker does not admit reads.
 	errFenced = errors.New("pgxread: not connecting: the breaker of this replica is not closed")
 	// errMoved gives back a connection whose node became ineligible while the read waited for it.

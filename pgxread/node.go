@@ -16,6 +16,8 @@ type node struct {
 	name string
 	db   *DB
 	pool *pgxpool.Pool
+	// clock times the calls on it.
+	clock clock
 	// joined is set once the Set watches the node; until then nothing is known that
 	// would forbid to connect.
 	joined atomic.Bool
@@ -37,6 +39,7 @@ func (db *DB) parse(field string, n Node, primary bool) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{node: &node{name: n.Name, db: db}, pool: pool}
+	p.node.clock.limit = db.cfg.CallTimeout
 	if n.SampleDSN != "" {
 		if p.sampler, err = parseConn(field+".SampleDSN", n.SampleDSN); err != nil {
 			return nil, err

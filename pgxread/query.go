@@ -16,7 +16,7 @@ type query struct {
 }
 
 func (q *query) run(c *call) error {
-	r, err := c.conn.Query(c, q.sql, q.args...)
+	r, err := c.conn.Query((*running)(c), q.sql, q.args...)
 	c.rows = rows{Rows: r, c: c}
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ type exec struct {
 }
 
 func (e *exec) run(c *call) (err error) {
-	e.tag, err = c.conn.Exec(c, e.sql, e.args...)
+	e.tag, err = c.conn.Exec((*running)(c), e.sql, e.args...)
 	return err
 }
 
@@ -45,7 +45,7 @@ type copyIn struct {
 }
 
 func (s *copyIn) run(c *call) (err error) {
-	s.copied, err = c.conn.Conn().CopyFrom(c, s.table, s.columns, s.source)
+	s.copied, err = c.conn.Conn().CopyFrom((*running)(c), s.table, s.columns, s.source)
 	return err
 }
 

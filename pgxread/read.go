@@ -87,7 +87,7 @@ func (c *call) next(err error, last bool) verdict {
 		return anew
 	case last || c.choice.Primary():
 		return giveUp
-	case isBad(c.outcome(err)), c.timedOut() && stopped(err), postgres.RetrySafe(sqlstate(err)):
+	case isBad(c.outcome(err)), stopped(err) && c.timedOut(), postgres.RetrySafe(sqlstate(err)):
 		return elsewhere
 	}
 	return giveUp

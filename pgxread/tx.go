@@ -14,7 +14,7 @@ type begin struct {
 }
 
 func (b *begin) run(c *call) (err error) {
-	b.tx, err = c.conn.BeginTx(c, b.opts)
+	b.tx, err = c.conn.BeginTx((*running)(c), b.opts)
 	return err
 }
 
@@ -58,7 +58,7 @@ func (b *begin) started(c *call, err error) (pgx.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cancel() // the timeout was for BEGIN; each statement has its own
+	c.untime() // the timeout was for BEGIN; each statement has its own
 	return &tx{Tx: b.tx, c: c}, nil
 }
 
@@ -75,6 +75,9 @@ func (t *tx) sub(ctx context.Context) *call {
 	c := newCall(ctx, t.c.node, intentOf(ctx))
 	c.read, c.up = t.c.read, t.c
 	c.stage.Store(uint32(stageRun))
+	if conn := t.c.conn; conn != nil { // else the transaction has ended, and another call may have its connection
+		_ = c.node.clock.attach(c, conn.Conn().PgConn().Conn()) // its time has just begun
+	}
 	return c
 }
 
@@ -90,20 +93,20 @@ func (t *tx) end(c *call, err error) error {
 // Commit commits, releases the connection and reports the outcome.
 func (t *tx) Commit(ctx context.Context) error {
 	c := t.sub(ctx)
-	return t.end(c, t.Tx.Commit(c))
+	return t.end(c, t.Tx.Commit((*running)(c)))
 }
 
 // Rollback rolls back, releases the connection and reports the outcome, also when ctx
 // has ended. After Commit it does nothing and returns pgx.ErrTxClosed.
 func (t *tx) Rollback(ctx context.Context) error {
 	c := t.sub(ctx)
-	return t.end(c, t.Tx.Rollback(c))
+	return t.end(c, t.Tx.Rollback((*running)(c)))
 }
 
 // Begin makes a savepoint.
 func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 	c := t.sub(ctx)
-	inner, err := t.Tx.Begin(c)
+	inner, err := t.Tx.Begin((*running)(c))
 	if err = c.finish(err); err != nil {
 		return nil, err
 	}
@@ -113,14 +116,14 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 // Exec runs sql in the transaction.
 func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	c := t.sub(ctx)
-	tag, err := t.Tx.Exec(c, sql, args...)
+	tag, err := t.Tx.Exec((*running)(c), sql, args...)
 	return tag, c.finish(err)
 }
 
 // Query runs sql in the transaction.
 func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	c := t.sub(ctx)
-	r, err := t.Tx.Query(c, sql, args...)
+	r, err := t.Tx.Query((*running)(c), sql, args...)
 	if err != nil {
 		err = c.finish(err)
 		return failedRows{err}, err
@@ -141,19 +144,19 @@ func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 // SendBatch sends b in the transaction.
 func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	c := t.sub(ctx)
-	return &batchResults{BatchResults: t.Tx.SendBatch(c, b), c: c, b: b}
+	return &batchResults{BatchResults: t.Tx.SendBatch((*running)(c), b), c: c, b: b}
 }
 
 // CopyFrom copies rows into a table.
 func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource) (int64, error) {
 	c := t.sub(ctx)
-	n, err := t.Tx.CopyFrom(c, table, columns, source)
+	n, err := t.Tx.CopyFrom((*running)(c), table, columns, source)
 	return n, c.finish(err)
 }
 
 // Prepare prepares a statement on the transaction's connection.
 func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
 	c := t.sub(ctx)
-	sd, err := t.Tx.Prepare(c, name, sql)
+	sd, err := t.Tx.Prepare((*running)(c), name, sql)
 	return sd, c.finish(err)
 }
