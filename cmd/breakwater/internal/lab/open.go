@@ -102,8 +102,10 @@ func (*probeTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndD
 func (r *run) observer() replica.Observer {
 	return replica.Observer{
 		OnTransition: func(t breaker.Transition) {
-			r.rec.transition(t, r.at(t.At))
-			r.tell(r.transitionLine(t))
+			r.told.pass(func() {
+				r.rec.transition(t, r.at(t.At))
+				r.tell(r.transitionLine(t))
+			})
 		},
 		OnSample: func(s replica.Sample) {
 			if !s.Primary {
@@ -111,10 +113,12 @@ func (r *run) observer() replica.Observer {
 			}
 		},
 		OnCondition: func(c replica.ConditionChange) {
-			r.tell(ConditionLine{Head: Head{r.at(c.At).Milliseconds(), "condition"}, Node: c.Node, From: c.From, To: c.To, Detail: c.Detail})
+			l := ConditionLine{Head: Head{r.at(c.At).Milliseconds(), "condition"}, Node: c.Node, From: c.From, To: c.To, Detail: c.Detail}
+			r.told.pass(func() { r.tell(l) })
 		},
 		OnFault: func(f breaker.Fault) {
-			r.tell(ErrorLine{Head: r.head("own_fault"), Node: f.Name, Error: f.Part + ": " + f.Detail})
+			l := ErrorLine{Head: r.head("own_fault"), Node: f.Name, Error: f.Part + ": " + f.Detail}
+			r.told.pass(func() { r.tell(l) })
 		},
 	}
 }

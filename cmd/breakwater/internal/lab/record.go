@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	waitedFrom  = 250 * time.Millisecond // a read this long has waited for a node
+	waitedFrom  = 250 * time.Millisecond // a read this long has waited
 	slot        = 250 * time.Millisecond // of the reads' history by node
 	rampWindow  = 2 * time.Second
 	keptSamples = 256
@@ -38,6 +38,7 @@ type answer struct {
 	primary    bool
 	flagged    bool // told to be unverified
 	pickedAt   time.Duration
+	attempts   int  // nodes that it was tried on
 	refused    bool // ErrNoReplica or ErrSaturated
 	err        error
 }
@@ -133,7 +134,7 @@ func (r *recorder) read(a answer) {
 	r.mu.reads[a.phase].add(took)
 	r.mu.second.durations.add(took)
 	s.MaxWait = max(s.MaxWait, ms(took))
-	if took >= waitedFrom {
+	if took >= waitedFrom && (a.attempts > 1 || a.node == r.mu.hit.node) {
 		s.Waited++
 	}
 	if r.mu.first == 0 {
@@ -320,6 +321,13 @@ func (r *recorder) primaryConnections(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.sum.PrimaryConnectionsMax = max(r.mu.sum.PrimaryConnectionsMax, n)
+}
+
+// stalled notes how long after its time something was sent: the machine's fault, not the library's.
+func (r *recorder) stalled(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.WorstStall = max(r.mu.sum.WorstStall, ms(d))
 }
 
 func (r *recorder) skipped() {

@@ -208,6 +208,35 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A read waits for a node if it was tried on a second one or was on the one that was hit;
+// what the machine is late with is told by max_wait_ms alone.
+func TestWaited(t *testing.T) {
+	r := fixture()
+	r.faultBegan(frozen, "r1", 1*sec, 0, 0)
+	for _, tt := range []struct {
+		node     string
+		attempts int
+		took     time.Duration
+		want     int
+	}{
+		{"r2", 2, 249 * msec, 0},
+		{"r2", 2, 250 * msec, 1},
+		{"r1", 1, 250 * msec, 1},
+		{"r2", 1, 3 * sec, 0},
+	} {
+		before := r.summary().Waited
+		a := from(tt.node, 20, 5*sec, 5*sec)
+		a.attempts, a.end = tt.attempts, a.begin+tt.took
+		r.read(a)
+		if got := r.summary().Waited - before; got != tt.want {
+			t.Errorf("%s, %d attempts, %v: got %d, want %d", tt.node, tt.attempts, tt.took, got, tt.want)
+		}
+	}
+	if got := r.summary().MaxWait; got != 3000 {
+		t.Errorf("max_wait_ms: got %v, want 3000", got)
+	}
+}
+
 func TestErrorsAndRefusals(t *testing.T) {
 	r := fixture()
 	bad := from("", 0, 5*sec, 0)

@@ -33,7 +33,7 @@ type run struct {
 	calm  time.Duration // the interval between samples
 	tell  func(Line)    // called from any goroutine
 	mode  atomic.Int32  // a writerMode
-	ready chan struct{} // closed when the script may begin
+	told  gate
 }
 
 // now is the run's only clock: since the process's start.
@@ -168,12 +168,32 @@ func Play(ctx context.Context, fleet Fleet, opts Options, tell func(Line), live 
 	if err := opts.Check(); err != nil {
 		return Result{}, err
 	}
-	r := &run{opts: opts, fleet: fleet, acks: &truth.Acks{}, tell: tell, ready: make(chan struct{})}
+	r := &run{opts: opts, fleet: fleet, acks: &truth.Acks{}, tell: tell}
 	if err := r.open(ctx); err != nil {
 		return Result{Interrupted: ctx.Err() != nil}, err
 	}
-	defer r.db.Close()
 	return r.play(ctx, live)
+}
+
+// gate lets events of the library through until the run is over: a breaker's timer may
+// fire after that, and the summary is the last line.
+type gate struct {
+	mu   sync.RWMutex
+	over bool
+}
+
+func (g *gate) pass(do func()) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if !g.over {
+		do()
+	}
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
 }
 
 func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
@@ -192,6 +212,8 @@ func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
 	interrupted := ctx.Err() != nil
 	stop()
 	wg.Wait()
+	r.db.Close()
+	r.told.shut()
 	r.rec.idle(r.now(), false)
 	if interrupted {
 		err = nil

@@ -20,7 +20,9 @@ type Summary struct {
 	FirstError string `json:"first_error,omitempty"`
 	// Skipped counts reads that were due but not sent, because too many were in flight.
 	Skipped int `json:"skipped"`
-	Commits int `json:"commits"`
+	// WorstStall is how late the lab itself sent a read at the worst: what the machine adds to every figure.
+	WorstStall float64 `json:"worst_stall_ms"`
+	Commits    int     `json:"commits"`
 	// CommitsAsync were made with synchronous_commit=off. WriterIdle is how long the writer idled.
 	CommitsAsync int     `json:"commits_async"`
 	WriterIdle   float64 `json:"writer_idle_ms"`
@@ -49,7 +51,7 @@ type Summary struct {
 	ClosedToOpen     int       `json:"closed_to_open"`
 	OpenPeriods      []float64 `json:"open_periods_ms"` // of the openings in order, before jitter
 	MaxWait          float64   `json:"max_wait_ms"`
-	Waited           int       `json:"waited"`             // reads that took 250 ms or more
+	Waited           int       `json:"waited"`             // reads that took 250 ms or more for a node: tried on a second one, or on the one that was hit
 	InFlightAtFault  int       `json:"in_flight_at_fault"` // on the node that was hit
 	FailureThreshold int       `json:"failure_threshold"`
 	DialsAfterOpen   int       `json:"request_dials_after_open"`

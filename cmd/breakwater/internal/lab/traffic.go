@@ -49,15 +49,16 @@ func (r *run) write(m writerMode) {
 // pace calls do so many times a second, on schedule whatever do takes, until ctx ends.
 // What fell behind because the machine stalled is made up for at catchUp times the rate
 // and not in one burst, which no caller would have sent.
-func (r *run) pace(ctx context.Context, perSecond int, do func()) {
+func (r *run) pace(ctx context.Context, perSecond int, do func(late time.Duration)) {
 	interval := time.Second / time.Duration(perSecond)
 	for due, next := r.now(), r.now(); ctx.Err() == nil; due += interval {
 		if wait := max(due, next) - r.now(); wait > 0 {
 			r.sleep(ctx, wait)
 		}
 		if ctx.Err() == nil {
-			next = r.now() + interval/catchUp
-			do()
+			now := r.now()
+			next = now + interval/catchUp
+			do(now - due)
 		}
 	}
 }
@@ -66,7 +67,7 @@ func (r *run) pace(ctx context.Context, perSecond int, do func()) {
 // acknowledged, so that there is no hole in the truth.
 func (r *run) writeLoop(ctx context.Context) {
 	n := int64(1)
-	r.pace(ctx, writeRate, func() {
+	r.pace(ctx, writeRate, func(time.Duration) {
 		mode := writerMode(r.mode.Load())
 		if mode == writerIdle {
 			return
@@ -95,7 +96,8 @@ func (r *run) readLoop(ctx context.Context) {
 	places := make(chan struct{}, maxInFlight)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	r.pace(ctx, r.opts.rate(), func() {
+	r.pace(ctx, r.opts.rate(), func(late time.Duration) {
+		r.rec.stalled(late)
 		select {
 		case places <- struct{}{}:
 			wg.Go(func() {
@@ -116,7 +118,7 @@ func (r *run) read(ctx context.Context, reader *pgxread.Reader) {
 	a.err = reader.QueryRow(pgxread.WithInfo(context.WithoutCancel(ctx), &info), truth.ReadSQL).Scan(&a.value)
 	a.end = r.now()
 	a.node, a.primary, a.flagged, a.pickedAt = info.Node, info.Primary, info.Unverified, r.at(info.PickedAt)
-	a.refused = isRefusal(a.err)
+	a.attempts, a.refused = info.Attempts, isRefusal(a.err)
 	r.rec.read(a)
 }
 
