@@ -25,6 +25,7 @@ var rules = []rule{
 	{"package docs", checkPackageDocs},
 	{"file size", checkFileSize},
 	{"no sleeping tests", checkNoSleepingTests},
+	{"atomic words", checkAtomicWords},
 	{"requirement citations", checkRequirementCitations},
 	{"forbidden words", checkForbiddenWords},
 	{"links", checkLinks},

@@ -77,6 +77,8 @@ func TestRulesCatchWhatTheyForbid(t *testing.T) {
 		{"file size", "low/long.go", "package low\n\nvar _ = `" + strings.Repeat("x\n", maxCodeLines) + "`\n", "502 lines of code"},
 		{"no sleeping tests", "low/x_test.go", "package low\n\nfunc TestX() {\n\ttime.Sleep(1)\n}\n", "low/x_test.go:4: time.Sleep"},
 		{"no sleeping tests", "low/x_test.go", "package low\n\nfunc TestX() { bubble(); time.Sleep(1) }\n", "low/x_test.go:3: time.Sleep"},
+		{"atomic words", "low/x.go", head + "type t struct{ word atomic.Int64 }\n", "the atomic field word"},
+		{"atomic words", "low/x.go", head + "type t struct{ mu struct{ word atomic.Pointer[int] } }\n", "the atomic field word"},
 		{"requirement citations", "low/x.go", "// REQ-B55\n", "low/x.go:1: cites REQ-B55"},
 		{"requirement citations", "docs/requirements.md", "none\n", "no row"},
 		{"forbidden words", "low/x.go", "// see /wo" + "rk/x\n", "names a place"},
