@@ -129,7 +129,7 @@ func (br *batchResults) Query() (pgx.Rows, error) {
 
 // QueryRow reads the next result.
 func (br *batchResults) QueryRow() pgx.Row {
-	r, err := br.Query()
+	r, err := br.Query() //nolint:sqlclosecheck // the row closes them
 	if err != nil {
 		return failedRow{err}
 	}
@@ -146,7 +146,7 @@ func (br *batchResults) Close() error {
 	returned := false
 	defer func() {
 		if !returned && br.tx == nil {
-			br.c.finish(errPanicked)
+			br.c.end(errPanicked)
 		}
 	}()
 	err := br.closeFirst()

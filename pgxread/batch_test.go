@@ -28,6 +28,7 @@ func TestBatchResults(t *testing.T) {
 	ctx := t.Context()
 	ends := map[string]func(t *testing.T){
 		"Query, QueryRow, Exec": func(t *testing.T) {
+			t.Helper()
 			br := r.SendBatch(ctx, threeQueries())
 			rows, err := br.Query()
 			must(t, err)
@@ -40,6 +41,7 @@ func TestBatchResults(t *testing.T) {
 			}
 		},
 		"Exec first": func(t *testing.T) {
+			t.Helper()
 			br := r.SendBatch(ctx, threeQueries())
 			tag, err := br.Exec()
 			if err != nil || tag.RowsAffected() != 3 {
@@ -48,6 +50,7 @@ func TestBatchResults(t *testing.T) {
 			must(t, br.Close())
 		},
 		"QueryRow first": func(t *testing.T) {
+			t.Helper()
 			br := r.SendBatch(ctx, threeQueries())
 			var one int
 			if err := br.QueryRow().Scan(&one); err != nil || one != 1 {
@@ -55,12 +58,13 @@ func TestBatchResults(t *testing.T) {
 			}
 			must(t, br.Close())
 		},
-		"Close alone":     func(t *testing.T) { must(t, r.SendBatch(ctx, threeQueries()).Close()) },
-		"nothing queued":  func(t *testing.T) { must(t, r.SendBatch(ctx, &pgx.Batch{}).Close()) },
-		"functions":       func(t *testing.T) { batchFunctions(t, r.SendBatch) },
-		"functions on DB": func(t *testing.T) { batchFunctions(t, w.SendBatch) },
-		"function fails":  func(t *testing.T) { batchFunctionFails(t, r.SendBatch) },
+		"Close alone":     func(t *testing.T) { t.Helper(); must(t, r.SendBatch(ctx, threeQueries()).Close()) },
+		"nothing queued":  func(t *testing.T) { t.Helper(); must(t, r.SendBatch(ctx, &pgx.Batch{}).Close()) },
+		"functions":       func(t *testing.T) { t.Helper(); batchFunctions(t, r.SendBatch) },
+		"functions on DB": func(t *testing.T) { t.Helper(); batchFunctions(t, w.SendBatch) },
+		"function fails":  func(t *testing.T) { t.Helper(); batchFunctionFails(t, r.SendBatch) },
 		"SQL error in the second": func(t *testing.T) {
+			t.Helper()
 			b := &pgx.Batch{}
 			b.Queue("SELECT 1")
 			b.Queue("SELECT 1/0")
@@ -76,19 +80,22 @@ func TestBatchResults(t *testing.T) {
 			}
 		},
 		"SQL error in the first": func(t *testing.T) {
+			t.Helper()
 			b := &pgx.Batch{}
 			b.Queue("SELECT 1/0")
 			if err := r.SendBatch(ctx, b).Close(); err == nil {
 				t.Error("Close: nil, want the error")
 			}
 		},
-		"transaction": func(t *testing.T) { batchTx(t, r.SendBatch, ctx) },
+		"transaction": func(t *testing.T) { t.Helper(); batchTx(t, r.SendBatch, ctx) },
 		"transaction on DB": func(t *testing.T) {
+			t.Helper()
 			batchTx(t, w.SendBatch, ctx)
 		},
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
+			t.Helper()
 			end(t)
 			w.idle(t, "r1")
 			w.idle(t, "r2")

@@ -128,7 +128,7 @@ func (c *call) attempt(s statement) error {
 	returned := false
 	defer func() {
 		if !returned {
-			c.finish(errPanicked)
+			c.end(errPanicked)
 		}
 	}()
 	err := c.acquire()
@@ -152,14 +152,23 @@ func (c *call) acquire() error {
 	return c.node.clock.attach(c, conn.Conn().PgConn().Conn())
 }
 
-// finish releases the connection and reports the outcome, once. It returns err in
-// the words that the caller is to see.
+// finish ends the call, once. It returns err in the words that the caller is to see.
 func (c *call) finish(err error) error {
 	if c.done {
 		return err
 	}
+	shown := c.explain(err)
+	c.end(err)
+	return shown
+}
+
+// end releases the connection and reports the outcome, once.
+func (c *call) end(err error) {
+	if c.done {
+		return
+	}
 	c.done = true
-	outcome, shown := c.outcome(err), c.explain(err)
+	outcome := c.outcome(err)
 	c.untime()
 	if c.conn != nil {
 		c.conn.Release()
@@ -169,7 +178,6 @@ func (c *call) finish(err error) error {
 	if c.up != nil {
 		c.up.worst = worse(c.up.worst, outcome)
 	}
-	return shown
 }
 
 // untime stops the clock of c.

@@ -36,9 +36,11 @@ func connectionFailed(err error) bool {
 	if isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, pgconn.ErrConnClosed) {
 		return true
 	}
-	var connect *pgconn.ConnectError
-	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) && !isAny(err, context.Canceled, context.DeadlineExceeded)
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
+		return true
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network && !isAny(err, context.Canceled, context.DeadlineExceeded) // which are of that type too
 }
 
 // stopped tells whether err is how a call ends whose context has ended.

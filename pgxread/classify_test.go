@@ -72,6 +72,8 @@ func TestNext(t *testing.T) {
 	pg := func(code string) error { return &pgconn.PgError{Code: code} }
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
+	var cfg Config
+	cfg.withDefaults()
 	for _, c := range []struct {
 		name   string
 		parent context.Context
@@ -90,7 +92,7 @@ func TestNext(t *testing.T) {
 		{"guard", t.Context(), errFenced, true, anew},
 		{"moved", t.Context(), errMoved, false, anew},
 	} {
-		call := newCall(c.parent, &node{db: &DB{cfg: Config{}.withDefaults()}}, &noIntent)
+		call := newCall(c.parent, &node{db: &DB{cfg: cfg}}, &noIntent)
 		if got := call.next(c.err, c.last); got != c.want {
 			t.Errorf("%s: verdict %v, want %v", c.name, got, c.want)
 		}

@@ -60,12 +60,11 @@ type Config struct {
 }
 
 // withDefaults fills in what was left zero.
-func (c Config) withDefaults() Config {
+func (c *Config) withDefaults() {
 	c.Primary.Name = orDefault(c.Primary.Name, defaultPrimaryName)
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, defaultConnectTimeout)
 	c.CallTimeout = orDefault(c.CallTimeout, defaultCallTimeout)
 	c.SlowCall = orDefault(c.SlowCall, defaultSlowCall)
-	return c
 }
 
 func orDefault[T comparable](v, def T) T {

@@ -15,7 +15,10 @@ func TestOpenNamesEveryFault(t *testing.T) {
 	_, err := pgxread.Open(t.Context(), pgxread.Config{
 		Primary: pgxread.Node{},
 		Replicas: []pgxread.Node{
-			{Name: "a", DSN: "host=h port=x"}, {Name: "a", DSN: ok}, {DSN: ok}, {Name: "primary", DSN: ok},
+			{Name: "a", DSN: "host=h port=x"},
+			{Name: "a", DSN: ok},
+			{DSN: ok},
+			{Name: "primary", DSN: ok},
 			{Name: "b", DSN: ok, SampleDSN: "postgres://h/db?sslmode=maybe"},
 		},
 		Settings:       replica.Settings{Trip: 100 * time.Millisecond, Reenter: 200 * time.Millisecond},

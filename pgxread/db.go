@@ -34,16 +34,16 @@ type DB struct {
 // node's condition, in replica.ErrNoReplica and in Set().Stats(). Its error names every
 // fault of cfg, or is ctx's own. No error holds a DSN.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	cfg = cfg.withDefaults()
+	cfg.withDefaults()
 	db := &DB{cfg: cfg}
 	db.mu.nodes = make(map[string]*node)
-	plans, err := db.plans()
+	plans, err := db.plans() //nolint:contextcheck // a Set outlives the call that makes it
 	if err != nil {
 		return nil, err
 	}
 	nodes, err := db.openPools(ctx, plans)
 	if err == nil {
-		db.set, err = replica.NewSet(replica.Config{
+		db.set, err = replica.NewSet(replica.Config{ //nolint:contextcheck // a Set outlives the call that makes it
 			Primary: nodes[0], Replicas: nodes[1:], Settings: cfg.Settings,
 			Classify: classify, Observer: cfg.Observer,
 		})
@@ -55,7 +55,10 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	for _, n := range db.mu.nodes {
 		n.joined.Store(true)
 	}
-	return db, db.ready(ctx)
+	if err := db.ready(ctx); err != nil {
+		return nil, err
+	}
+	return db, nil
 }
 
 // plans parses every DSN and collects all faults.

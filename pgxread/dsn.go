@@ -54,8 +54,7 @@ func dsnError(field string, err error) error {
 
 // dsnFault says what is wrong in words of our own choice.
 func dsnFault(err error) string {
-	var parse *pgconn.ParseConfigError
-	if !errors.As(err, &parse) {
+	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); !ok {
 		return "it is not a connection string"
 	}
 	// The text quotes the string first, then come pgx's message and its cause.

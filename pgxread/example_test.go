@@ -43,7 +43,8 @@ func ExampleDB_BeginTx() {
 	var info pgxread.ReadInfo
 	tx, err := db.BeginTx(pgxread.WithInfo(ctx, &info), readOnly)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer tx.Rollback(ctx)
 	var n int

@@ -34,7 +34,7 @@ func TestFullPoolIsNotSickness(t *testing.T) {
 	w.usable(t, "r1", "r2")
 	var held []pgx.Rows
 	for range 2 {
-		rows, err := w.Reader(onR1).Query(t.Context(), "SELECT generate_series(1, 100000)")
+		rows, err := w.Reader(onR1).Query(t.Context(), "SELECT generate_series(1, 100000)") //nolint:sqlclosecheck // closed below
 		must(t, err)
 		held = append(held, rows)
 	}
@@ -73,9 +73,14 @@ func TestWaitForAHeldPoolIsNotSickness(t *testing.T) {
 			t.Fatalf("read on r1: error %v, want ErrCallTimeout", err)
 		}
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := w.port(ctx, onR1); !errors.Is(err, context.Canceled) {
+		t.Errorf("read whose caller left: error %v, want context.Canceled", err)
+	}
 	w.spread(t, 10)
-	if b := w.stats("r1").Breaker; b.State != breaker.Closed || b.Failures != 0 {
-		t.Errorf("r1: breaker %v with %d failures, want closed with 0", b.State, b.Failures)
+	if st := w.stats("r1"); st.Breaker.State != breaker.Closed || st.Breaker.Failures != 0 || st.InFlight != 0 {
+		t.Errorf("r1: breaker %v with %d failures, %d in flight, want closed with 0, 0", st.Breaker.State, st.Breaker.Failures, st.InFlight)
 	}
 }
 

@@ -135,9 +135,9 @@ func (w *watched) seen(node string) []breaker.Transition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var of []breaker.Transition
-	for _, tr := range w.transitions {
-		if tr.Name == node {
-			of = append(of, tr)
+	for i := range w.transitions {
+		if w.transitions[i].Name == node {
+			of = append(of, w.transitions[i])
 		}
 	}
 	return of
@@ -150,9 +150,10 @@ func (w *watched) dialled(node string) (requests, checks int) {
 }
 
 func (w *watched) stats(node string) replica.NodeStats {
-	for _, st := range w.Set().Stats().Replicas {
-		if st.Name == node {
-			return st
+	all := w.Set().Stats().Replicas
+	for i := range all {
+		if all[i].Name == node {
+			return all[i]
 		}
 	}
 	return replica.NodeStats{}

@@ -24,7 +24,7 @@ func TestWriteInReadIsRefused(t *testing.T) {
 	ctx := pgxread.WithInfo(t.Context(), &info)
 	for name, call := range map[string]func() error{
 		"Exec":     func() error { _, err := r.Exec(ctx, sql); return err },
-		"Query":    func() error { _, err := r.Query(ctx, sql); return err },
+		"Query":    func() error { rows, err := r.Query(ctx, sql); rows.Close(); return err },
 		"QueryRow": func() error { var n int; return r.QueryRow(ctx, sql).Scan(&n) },
 		"SendBatch": func() error {
 			b := &pgx.Batch{}
@@ -83,7 +83,8 @@ func TestIntentIsExplicit(t *testing.T) {
 	w.usable(t, "r1", "r2")
 	inRecovery := func(q interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	}, ctx context.Context) bool {
+	}, ctx context.Context,
+	) bool {
 		var rec bool
 		must(t, q.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&rec))
 		return rec

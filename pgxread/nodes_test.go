@@ -79,7 +79,7 @@ func TestOpenWithAllNodesDown(t *testing.T) {
 	})
 	must(t, err)
 	defer db.Close()
-	_, err = db.Reader(replica.Requirement{}).Query(t.Context(), "SELECT 1")
+	_, err = db.Reader(replica.Requirement{}).Exec(t.Context(), "SELECT 1")
 	for _, n := range []string{"a", "b"} {
 		if r := reason(t, err, n, replica.Unreachable); !strings.Contains(r.Detail, "refused") {
 			t.Errorf("%s: %q, want the cause", n, r.Detail)

@@ -29,10 +29,10 @@ func (db *DB) read(ctx context.Context, req replica.Requirement, s statement) (*
 		if err != nil {
 			return nil, secondTryError(first, err)
 		}
-		err = c.attempt(s)
+		err = c.attempt(s) //nolint:contextcheck // the call is the context
 		next := c.next(err, once || first != nil)
 		if next == anew {
-			c.finish(err)
+			c.end(err)
 			continue
 		}
 		in.attempts(tries(first))
@@ -96,7 +96,7 @@ func (c *call) next(err error, last bool) verdict {
 // direct runs s on the primary as it is, unguarded: a write, or what may be one.
 func (db *DB) direct(ctx context.Context, s statement) (*call, error) {
 	c := newCall(ctx, db.primary, intentOf(ctx))
-	if err := c.attempt(s); err != nil {
+	if err := c.attempt(s); err != nil { //nolint:contextcheck // the call is the context
 		return nil, c.finish(err)
 	}
 	return c, nil

@@ -34,6 +34,7 @@ func TestNothingLeaks(t *testing.T) {
 	many := "SELECT generate_series(1, 1000)"
 	ends := map[string]func(t *testing.T){
 		"all rows": func(t *testing.T) {
+			t.Helper()
 			rows, err := r.Query(ctx, many)
 			must(t, err)
 			got, err := pgx.CollectRows(rows, pgx.RowTo[int])
@@ -42,6 +43,7 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		},
 		"early close": func(t *testing.T) {
+			t.Helper()
 			rows, err := r.Query(ctx, many)
 			must(t, err)
 			rows.Next()
@@ -52,11 +54,13 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		},
 		"close before the first row": func(t *testing.T) {
+			t.Helper()
 			rows, err := r.Query(ctx, many)
 			must(t, err)
 			rows.Close()
 		},
 		"no rows, columns known": func(t *testing.T) {
+			t.Helper()
 			rows, err := r.Query(ctx, "SELECT 1 AS one WHERE false")
 			must(t, err)
 			if fd := rows.FieldDescriptions(); len(fd) != 1 || fd[0].Name != "one" {
@@ -68,6 +72,7 @@ func TestNothingLeaks(t *testing.T) {
 			must(t, rows.Err())
 		},
 		"scan error": func(t *testing.T) {
+			t.Helper()
 			rows, err := r.Query(ctx, "SELECT 'text'")
 			must(t, err)
 			var n int
@@ -76,6 +81,7 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		},
 		"error after rows": func(t *testing.T) {
+			t.Helper()
 			rows, err := r.Query(ctx, "SELECT 1/(3-g) FROM generate_series(1, 5) g")
 			must(t, err)
 			n := 0
@@ -87,34 +93,40 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		},
 		"no row": func(t *testing.T) {
+			t.Helper()
 			var n int
 			if err := r.QueryRow(ctx, "SELECT 1 WHERE false").Scan(&n); !errors.Is(err, pgx.ErrNoRows) {
 				t.Errorf("error %v, want ErrNoRows", err)
 			}
 		},
 		"first of many": func(t *testing.T) {
+			t.Helper()
 			var n int
 			if err := r.QueryRow(ctx, many).Scan(&n); err != nil || n != 1 {
 				t.Errorf("%d, %v, want 1, nil", n, err)
 			}
 		},
 		"panic in Scan": func(t *testing.T) {
+			t.Helper()
 			defer func() { _ = recover() }()
 			_ = r.QueryRow(ctx, "SELECT 'text'").Scan(&explosive{})
 			t.Error("no panic")
 		},
 		"panic in the statement": func(t *testing.T) {
+			t.Helper()
 			defer func() { _ = recover() }()
-			_, _ = r.Query(ctx, "SELECT 1", rewriter{})
+			_, _ = r.Exec(ctx, "SELECT 1", rewriter{})
 			t.Error("no panic")
 		},
 		"error before the statement": func(t *testing.T) {
+			t.Helper()
 			want := errors.New("no")
-			if _, err := r.Query(ctx, "SELECT 1", rewriter{want}); !errors.Is(err, want) {
+			if _, err := r.Exec(ctx, "SELECT 1", rewriter{want}); !errors.Is(err, want) {
 				t.Errorf("error %v, want %v", err, want)
 			}
 		},
 		"cancelled between rows": func(t *testing.T) {
+			t.Helper()
 			ctx, cancel := context.WithCancel(ctx)
 			rows, err := r.Query(ctx, "SELECT repeat('x', 10000), pg_sleep(0.01) FROM generate_series(1, 1000)")
 			must(t, err)
@@ -127,6 +139,7 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		},
 		"cancelled before": func(t *testing.T) {
+			t.Helper()
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
 			if _, err := r.Exec(ctx, "SELECT 1"); !errors.Is(err, context.Canceled) {
@@ -134,6 +147,7 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		},
 		"Exec": func(t *testing.T) {
+			t.Helper()
 			tag, err := r.Exec(ctx, many)
 			if err != nil || tag.RowsAffected() != 1000 {
 				t.Errorf("%v, %v, want 1000 rows", tag, err)
@@ -142,6 +156,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
+			t.Helper()
 			end(t)
 			w.idle(t, "r1")
 			w.idle(t, "r2")

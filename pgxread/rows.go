@@ -52,7 +52,7 @@ func (r *rows) Close() {
 		return
 	}
 	r.ended = true
-	defer r.c.finish(errPanicked) // if closing panics; else it was finished before
+	defer r.c.end(errPanicked) // if closing panics; else it was finished before
 	r.Rows.Close()
 	r.err = r.c.finish(r.Rows.Err())
 }

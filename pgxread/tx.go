@@ -70,44 +70,45 @@ type tx struct {
 	savepoint bool
 }
 
-// sub starts the clock of one statement in the transaction.
-func (t *tx) sub(ctx context.Context) *call {
+// sub starts the clock of one statement in the transaction, and returns the context
+// to run it with.
+func (t *tx) sub(ctx context.Context) (*call, context.Context) {
 	c := newCall(ctx, t.c.node, intentOf(ctx))
 	c.read, c.up = t.c.read, t.c
 	c.stage.Store(uint32(stageRun))
 	if conn := t.c.conn; conn != nil { // else the transaction has ended, and another call may have its connection
 		_ = c.node.clock.attach(c, conn.Conn().PgConn().Conn()) // its time has just begun
 	}
-	return c
+	return c, (*running)(c)
 }
 
 // end finishes the transaction after its COMMIT or ROLLBACK ended in err.
 func (t *tx) end(c *call, err error) error {
 	err = c.finish(err)
 	if !t.savepoint {
-		t.c.finish(nil) // what its statements met is in its worst outcome
+		t.c.end(nil) // what its statements met is in its worst outcome
 	}
 	return err
 }
 
 // Commit commits, releases the connection and reports the outcome.
 func (t *tx) Commit(ctx context.Context) error {
-	c := t.sub(ctx)
-	return t.end(c, t.Tx.Commit((*running)(c)))
+	c, ctx := t.sub(ctx)
+	return t.end(c, t.Tx.Commit(ctx))
 }
 
 // Rollback rolls back, releases the connection and reports the outcome, also when ctx
 // has ended. After Commit it does nothing and returns pgx.ErrTxClosed.
 func (t *tx) Rollback(ctx context.Context) error {
-	c := t.sub(ctx)
-	return t.end(c, t.Tx.Rollback((*running)(c)))
+	c, ctx := t.sub(ctx)
+	return t.end(c, t.Tx.Rollback(ctx))
 }
 
 // Begin makes a savepoint.
 func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
-	c := t.sub(ctx)
-	inner, err := t.Tx.Begin((*running)(c))
-	if err = c.finish(err); err != nil {
+	c, ctx := t.sub(ctx)
+	inner, err := t.Tx.Begin(ctx)
+	if err := c.finish(err); err != nil {
 		return nil, err
 	}
 	return &tx{Tx: inner, c: t.c, savepoint: true}, nil
@@ -115,15 +116,15 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 
 // Exec runs sql in the transaction.
 func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	c := t.sub(ctx)
-	tag, err := t.Tx.Exec((*running)(c), sql, args...)
+	c, ctx := t.sub(ctx)
+	tag, err := t.Tx.Exec(ctx, sql, args...)
 	return tag, c.finish(err)
 }
 
 // Query runs sql in the transaction.
 func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	c := t.sub(ctx)
-	r, err := t.Tx.Query((*running)(c), sql, args...)
+	c, ctx := t.sub(ctx)
+	r, err := t.Tx.Query(ctx, sql, args...)
 	if err != nil {
 		err = c.finish(err)
 		return failedRows{err}, err
@@ -134,7 +135,7 @@ func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 
 // QueryRow is Query for at most one row.
 func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	r, err := t.Query(ctx, sql, args...)
+	r, err := t.Query(ctx, sql, args...) //nolint:sqlclosecheck // the row closes them
 	if err != nil {
 		return failedRow{err}
 	}
@@ -143,20 +144,20 @@ func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 
 // SendBatch sends b in the transaction.
 func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	c := t.sub(ctx)
-	return &batchResults{BatchResults: t.Tx.SendBatch((*running)(c), b), c: c, b: b}
+	c, ctx := t.sub(ctx)
+	return &batchResults{BatchResults: t.Tx.SendBatch(ctx, b), c: c, b: b}
 }
 
 // CopyFrom copies rows into a table.
 func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource) (int64, error) {
-	c := t.sub(ctx)
-	n, err := t.Tx.CopyFrom((*running)(c), table, columns, source)
+	c, ctx := t.sub(ctx)
+	n, err := t.Tx.CopyFrom(ctx, table, columns, source)
 	return n, c.finish(err)
 }
 
 // Prepare prepares a statement on the transaction's connection.
 func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	c := t.sub(ctx)
-	sd, err := t.Tx.Prepare((*running)(c), name, sql)
+	c, ctx := t.sub(ctx)
+	sd, err := t.Tx.Prepare(ctx, name, sql)
 	return sd, c.finish(err)
 }

@@ -117,6 +117,7 @@ func TestTransactionEnds(t *testing.T) {
 		failures uint64
 	}{
 		"rollback with a dead context": {func(t *testing.T, _ *watched, tx pgx.Tx) {
+			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := tx.Rollback(ctx); !errors.Is(err, context.Canceled) {
@@ -124,16 +125,19 @@ func TestTransactionEnds(t *testing.T) {
 			}
 		}, 0},
 		"rollback after a failed statement": {func(t *testing.T, _ *watched, tx pgx.Tx) {
+			t.Helper()
 			_, _ = tx.Exec(t.Context(), "SELECT 1/0")
 			must(t, tx.Rollback(t.Context()))
 		}, 0},
 		"commit after a failed statement": {func(t *testing.T, _ *watched, tx pgx.Tx) {
+			t.Helper()
 			_, _ = tx.Exec(t.Context(), "SELECT 1/0")
 			if err := tx.Commit(t.Context()); !errors.Is(err, pgx.ErrTxCommitRollback) {
 				t.Errorf("Commit: %v, want ErrTxCommitRollback", err)
 			}
 		}, 0},
 		"statement past its timeout": {func(t *testing.T, _ *watched, tx pgx.Tx) {
+			t.Helper()
 			ctx := pgxread.WithCallTimeout(t.Context(), 100*time.Millisecond)
 			if _, err := tx.Exec(ctx, "SELECT pg_sleep(30)"); !errors.Is(err, pgxread.ErrCallTimeout) {
 				t.Errorf("statement: %v, want ErrCallTimeout", err)
@@ -141,6 +145,7 @@ func TestTransactionEnds(t *testing.T) {
 			_ = tx.Rollback(t.Context())
 		}, 1},
 		"server killed": {func(t *testing.T, _ *watched, tx pgx.Tx) {
+			t.Helper()
 			must(t, pg.Kill("r1"))
 			if _, err := tx.Exec(t.Context(), "SELECT 1"); err == nil {
 				t.Error("statement on a dead server: nil")
@@ -152,6 +157,7 @@ func TestTransactionEnds(t *testing.T) {
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Helper()
 			s := blind()
 			s.Open.Base, s.Open.Max = time.Minute, time.Minute // no probe counts too
 			w := open(t, s, []string{"r1"})

@@ -25,7 +25,7 @@ type GetNotesBatchResults struct {
 func (q *Queries) GetNotes(ctx context.Context, id []int64) *GetNotesBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range id {
-		vals := []interface{}{
+		vals := []any{
 			a,
 		}
 		batch.Queue(getNotes, vals...)
@@ -36,7 +36,7 @@ func (q *Queries) GetNotes(ctx context.Context, id []int64) *GetNotesBatchResult
 
 // QueryRow calls f for each result.
 func (b *GetNotesBatchResults) QueryRow(f func(int, Note, error)) {
-	defer b.br.Close()
+	defer b.br.Close() //nolint:errcheck // as sqlc writes it
 	for t := 0; t < b.tot; t++ {
 		var i Note
 		if b.closed {
@@ -79,7 +79,7 @@ type NotesOfBatchResults struct {
 func (q *Queries) NotesOf(ctx context.Context, author []string) *NotesOfBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range author {
-		vals := []interface{}{
+		vals := []any{
 			a,
 		}
 		batch.Queue(notesOf, vals...)
@@ -90,7 +90,7 @@ func (q *Queries) NotesOf(ctx context.Context, author []string) *NotesOfBatchRes
 
 // Query calls f for each result.
 func (b *NotesOfBatchResults) Query(f func(int, []Note, error)) {
-	defer b.br.Close()
+	defer b.br.Close() //nolint:errcheck // as sqlc writes it
 	for t := 0; t < b.tot; t++ {
 		var items []Note
 		if b.closed {
@@ -152,7 +152,7 @@ type SetBodyParams struct {
 func (q *Queries) SetBody(ctx context.Context, arg []SetBodyParams) *SetBodyBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {
-		vals := []interface{}{
+		vals := []any{
 			a.Body,
 			a.ID,
 		}
@@ -164,7 +164,7 @@ func (q *Queries) SetBody(ctx context.Context, arg []SetBodyParams) *SetBodyBatc
 
 // Exec calls f for each result.
 func (b *SetBodyBatchResults) Exec(f func(int, error)) {
-	defer b.br.Close()
+	defer b.br.Close() //nolint:errcheck // as sqlc writes it
 	for t := 0; t < b.tot; t++ {
 		if b.closed {
 			if f != nil {

@@ -22,14 +22,14 @@ func (r *iteratorForCopyNotes) Next() bool {
 	return len(r.rows) > 0
 }
 
-func (r iteratorForCopyNotes) Values() ([]interface{}, error) {
-	return []interface{}{
+func (r *iteratorForCopyNotes) Values() ([]any, error) {
+	return []any{
 		r.rows[0].Body,
 		r.rows[0].Author,
 	}, nil
 }
 
-func (r iteratorForCopyNotes) Err() error {
+func (r *iteratorForCopyNotes) Err() error {
 	return nil
 }
 
