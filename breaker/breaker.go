@@ -19,7 +19,7 @@ type Breaker struct {
 	settings atomic.Pointer[settings] // replaced only under mu; what it points to is immutable
 	refusal  atomic.Pointer[OpenError]
 
-	_ [lineSize]byte // BenchmarkPadding: every call writes the cell and reads the word
+	_ [lineSize]byte // every call reads the word and writes the cell; see docs/adr/0002, and BenchmarkPadding
 
 	cell     atomic.Uint64 // layout in state.go
 	rejected atomic.Uint64
