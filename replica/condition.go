@@ -4,35 +4,35 @@ package replica
 type Condition uint8
 
 const (
-	// Fit: the node may take the read.
+	// Fit means: the node may take the read.
 	Fit Condition = iota
-	// NoSample: it has not been sampled yet.
+	// NoSample means: it has not been sampled yet.
 	NoSample
-	// Unreachable: the newest sample failed or timed out; it counts as infinitely late (REQ-R3).
+	// Unreachable means: the newest sample failed or timed out; it counts as infinitely late (REQ-R3).
 	Unreachable
-	// Late: the newest sample's Lo exceeds the trip threshold (REQ-R4).
+	// Late means: the newest sample's Lo exceeds the trip threshold (REQ-R4).
 	Late
-	// Stale: Hi exceeds the read's bound.
+	// Stale means: Hi exceeds the read's bound.
 	Stale
-	// UnknownPrimary: the primary cannot be sampled, so staleness cannot be bounded (REQ-R14).
+	// UnknownPrimary means: the primary cannot be sampled, so staleness cannot be bounded (REQ-R14).
 	UnknownPrimary
-	// Promoted: it is no longer in recovery.
+	// Promoted means: it is no longer in recovery.
 	Promoted
-	// OtherTimeline: it follows another timeline than the primary's.
+	// OtherTimeline means: it follows another timeline than the primary's.
 	OtherTimeline
-	// OtherCluster: its system identifier is not the primary's.
+	// OtherCluster means: its system identifier is not the primary's.
 	OtherCluster
-	// Duplicate: it is the same server as another node of the Set.
+	// Duplicate means: it is the same server as another node of the Set.
 	Duplicate
-	// NoRights: the sampling role may not see what sampling needs.
+	// NoRights means: the sampling role may not see what sampling needs.
 	NoRights
-	// NotPrimary: the node configured as primary is in recovery.
+	// NotPrimary means: the node configured as primary is in recovery.
 	NotPrimary
-	// Open: its breaker does not admit reads.
+	// Open means: its breaker does not admit reads.
 	Open
-	// Saturated: it has its cap of reads in flight.
+	// Saturated means: it has its cap of reads in flight.
 	Saturated
-	// Excepted: the read asked for another node.
+	// Excepted means: the read asked for another node.
 	Excepted
 )
 

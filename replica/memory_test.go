@@ -77,7 +77,7 @@ func TestSuspendedMachineForgets(t *testing.T) {
 	n := newNode(s, Node{Name: "r1"})
 	nodes := []*node{n}
 	s.replicas.Store(&nodes)
-	s.settings.Store(new(Settings{}.withDefaults()))
+	s.settings.Store(new(withDefaults(Settings{})))
 	n.last.ok = true
 	s.base = s.base.Add(0)
 	l := looked{recv: 1}

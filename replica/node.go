@@ -83,6 +83,7 @@ func (n *node) onTransition(t breaker.Transition) {
 		n.demand.nudge()
 	case breaker.Closed:
 		n.ramp.Store(n.set.now() + 1)
+	case breaker.ForcedClosed, breaker.Disabled:
 	}
 	tell(n, "OnTransition", n.set.observer.OnTransition, t)
 }
@@ -101,6 +102,7 @@ func (n *node) admits() bool {
 	switch n.breaker.State() {
 	case breaker.Closed, breaker.ForcedClosed, breaker.Disabled:
 		return true
+	case breaker.Open, breaker.HalfOpen, breaker.ForcedOpen:
 	}
 	return false
 }

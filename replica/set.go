@@ -37,7 +37,7 @@ type Set struct {
 // NewSet checks the configuration and starts the samplers. It does not wait for
 // them: see Ready. The error joins every fault, each naming its field.
 func NewSet(c Config) (*Set, error) {
-	st := c.Settings.withDefaults()
+	st := withDefaults(c.Settings)
 	s := &Set{base: time.Now(), classify: c.Classify, observer: c.Observer}
 	s.settings.Store(&st)
 	s.primarySeen.Store(never)
@@ -254,7 +254,7 @@ func (s *Set) detach(name string) (*node, error) {
 // Reconfigure replaces the settings while running; breakers keep their state and
 // counts (REQ-B16). On an error nothing has changed.
 func (s *Set) Reconfigure(st Settings) error {
-	st = st.withDefaults()
+	st = withDefaults(st)
 	if err := st.validate(); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func orDefault[T comparable](v *T, d T) {
 }
 
 // withDefaults fills the fields that are zero.
-func (s Settings) withDefaults() Settings {
+func withDefaults(s Settings) Settings {
 	orDefault(&s.Trip, 500*time.Millisecond)
 	orDefault(&s.Reenter, defaultReenter(s.Trip))
 	orDefault(&s.Breaches, 3)
@@ -40,7 +40,7 @@ func (s Settings) withDefaults() Settings {
 	orDefault(&s.Fast, min(100*time.Millisecond, s.Calm))
 	orDefault(&s.PrimaryInterval, min(250*time.Millisecond, s.Calm))
 	orDefault(&s.SampleTimeout, min(time.Second, s.Calm*2/3))
-	orDefault(&s.MaxStaleness, defaultLimit(s))
+	orDefault(&s.MaxStaleness, defaultLimit(&s))
 	orDefault(&s.Grace, 10*time.Second)
 	orDefault(&s.Ramp, 10*time.Second)
 	orDefault(&s.RampFrom, 0.1)
@@ -61,7 +61,7 @@ func defaultReenter(trip time.Duration) time.Duration {
 
 // defaultLimit is the staleness that a healthy replica under load never reaches: it may lag
 // by just under Trip when sampled, waits a calm interval with its jitter, and one fast sample more.
-func defaultLimit(s Settings) time.Duration {
+func defaultLimit(s *Settings) time.Duration {
 	if s.Trip == Never {
 		return Never
 	}
@@ -72,7 +72,7 @@ func defaultLimit(s Settings) time.Duration {
 func longest(d time.Duration) time.Duration { return d + time.Duration(float64(d)*jitter) }
 
 // validate returns every fault of settings whose defaults are filled in.
-func (s Settings) validate() error {
+func (s *Settings) validate() error {
 	var faults []error
 	fault := func(bad bool, format string, args ...any) {
 		if bad {
@@ -97,17 +97,22 @@ func (s Settings) validate() error {
 }
 
 // floor is the bound that a healthy replica reaches just before its next sample.
-func (s Settings) floor() time.Duration { return longest(s.Calm) + longest(s.PrimaryInterval) }
+func (s *Settings) floor() time.Duration { return longest(s.Calm) + longest(s.PrimaryInterval) }
 
 type namedDuration struct {
 	name  string
 	value time.Duration
 }
 
-func (s Settings) durations() []namedDuration {
+func (s *Settings) durations() []namedDuration {
 	return []namedDuration{
-		{"Trip", s.Trip}, {"Reenter", s.Reenter}, {"MaxStaleness", s.MaxStaleness}, {"Calm", s.Calm},
-		{"Fast", s.Fast}, {"PrimaryInterval", s.PrimaryInterval}, {"SampleTimeout", s.SampleTimeout},
+		{"Trip", s.Trip},
+		{"Reenter", s.Reenter},
+		{"MaxStaleness", s.MaxStaleness},
+		{"Calm", s.Calm},
+		{"Fast", s.Fast},
+		{"PrimaryInterval", s.PrimaryInterval},
+		{"SampleTimeout", s.SampleTimeout},
 	}
 }
 
@@ -115,7 +120,7 @@ func (s Settings) durations() []namedDuration {
 const lagSignal = "lag"
 
 // breakerConfig is the breaker of one replica under these settings.
-func (s Settings) breakerConfig(n *node, classify func(error) breaker.Outcome) breaker.Config {
+func (s *Settings) breakerConfig(n *node, classify func(error) breaker.Outcome) breaker.Config {
 	rules := []breaker.Rule{breaker.ConsecutiveFailures{Count: s.Failures}}
 	if s.Trip != Never {
 		rules = append(rules, breaker.Signal{

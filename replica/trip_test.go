@@ -203,10 +203,11 @@ func TestOneProbePerOpenPeriod(t *testing.T) {
 				periods = append(periods, tr.OpenPeriod)
 			}
 		}
-		want := []time.Duration{2, 4, 8, 16, 32, 60, 60}
+		const s = time.Second
+		want := []time.Duration{2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 60 * s, 60 * s}
 		for i, p := range periods {
-			if p != want[i]*time.Second {
-				t.Fatalf("open periods %v, want %v seconds", periods, want)
+			if p != want[i] {
+				t.Fatalf("open periods %v, want %v", periods, want)
 			}
 		}
 		if len(periods) < 6 || c.picks(100, replica.Requirement{})["r1"] != 0 {

@@ -59,8 +59,9 @@ func (v *view) explain(c Condition, now int64, s *Settings, r *Requirement) stri
 		return fmt.Sprintf("staleness up to %s, over %v%s", hi, limit, s.boundHint(limit))
 	case UnknownPrimary:
 		return fmt.Sprintf("the primary cannot be sampled, so staleness up to %s cannot be bounded by %v", hi, limit)
+	default:
+		return v.detail
 	}
-	return v.detail
 }
 
 // boundHint says why a bound below what sampling can show is refused most of the time.

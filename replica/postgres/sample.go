@@ -70,7 +70,8 @@ func (r *sampleRow) look() (replica.Look, error) {
 	if l.Received, err = parseNull(r.received); err != nil {
 		return l, err
 	}
-	return l, r.replicaTimeline(&l)
+	err = r.replicaTimeline(&l)
+	return l, err
 }
 
 // replicaTimeline prefers the receiver's timeline: the control file's lags until the
