@@ -288,6 +288,19 @@ func TestReconfigureToALongerWindowKnowsOnlyWhatWasKept(t *testing.T) {
 	wantState(t, b, Open)
 }
 
+// Failures that had left the old window do not come back in a longer one.
+func TestReconfigureToALongerWindowRevivesNothing(t *testing.T) {
+	rule := FailureRateByCount{Calls: 10, Rate: 0.3, MinCalls: 10}
+	b := mustNew(t, Config{Rules: []Rule{rule}})
+	runN(t, b, 100, nil)
+	runN(t, b, 3, errDown)
+	runN(t, b, 10, nil) // the failures have left, unseen
+	rule.Calls = 1000
+	reconfigure(t, b, Config{Rules: []Rule{rule}})
+	runN(t, b, 1, errDown)
+	wantState(t, b, Closed) // 1 of 11, not 4 of 11
+}
+
 func TestReconfigureAppliesToTheNextOpeningAndToProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := behaviourConfig()

@@ -116,7 +116,9 @@ func (w *countWindow) inherit(from detector, t tally) bool {
 		w.since = max(w.since, old.ring[old.head]-1)
 	}
 	for i := max(0, old.n-w.size); i < old.n; i++ {
-		w.push(old.ring[(old.head+i)%old.size])
+		if at := old.ring[(old.head+i)%old.size]; at > w.since {
+			w.push(at)
+		}
 	}
 	return true
 }
