@@ -84,6 +84,33 @@ func TestWaitForAHeldPoolIsNotSickness(t *testing.T) {
 	}
 }
 
+// REQ-R4: a node that became late while a read waited for its pool does not get the read.
+func TestEligibilityIsAskedAfterTheWait(t *testing.T) {
+	broken(t)
+	s := quick()
+	s.Trip, s.Reenter = replica.Never, 0 // no breaker opens, whose guard would refuse it too
+	w := open(t, s, []string{"r1", "r2"}, callTimeout(patience), func(c *pgxread.Config) {
+		c.Replicas[0].DSN += "&pool_max_conns=1"
+	})
+	w.usable(t, "r1", "r2")
+	w.write(t, 50)
+	conn, err := w.Pool("r1").Acquire(t.Context())
+	must(t, err)
+	bound := onR1
+	bound.MaxStaleness = 2 * time.Second
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.port(t.Context(), bound)
+		ended <- err
+	}()
+	eventually(t, "the read waits", func() bool { return w.stats("r1").InFlight == 1 })
+	must(t, pg.Pause(t.Context(), "r1"))
+	eventually(t, "r1 is over the read's bound", func() bool { return w.stats("r1").Hi > bound.MaxStaleness })
+	conn.Release()
+	reason(t, <-ended, "r1", replica.Stale)
+	w.idle(t, "r1")
+}
+
 // behaviours-routing 18 and 24, REQ-R7: one refused connection opens; after it no request
 // dials the dead replica, however many there are.
 func TestRefusedOpensAtOnceAndIsNotDialled(t *testing.T) {
