@@ -105,9 +105,11 @@ func TestTimeWindowKeepsSparseSuccesses(t *testing.T) {
 		runN(t, b, 1, nil) // at 5 s: within the last 10 s of 14 s
 		after(9 * time.Second)
 		runN(t, b, 1, errDown)
-		wantState(t, b, Closed) // 1 of 2 is not more than half
+		runN(t, b, 1, nil)
 		runN(t, b, 1, errDown)
-		wantState(t, b, Open) // 2 of 3 is
+		wantState(t, b, Closed) // 2 of 4 is not more than half
+		runN(t, b, 1, errDown)
+		wantState(t, b, Open) // 3 of 5 is
 	})
 }
 
