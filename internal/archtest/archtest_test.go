@@ -27,6 +27,8 @@ var rules = []rule{
 	{"no sleeping tests", checkNoSleepingTests},
 	{"atomic words", checkAtomicWords},
 	{"requirement citations", checkRequirementCitations},
+	{"behaviour citations", checkBehaviourCitations},
+	{"behaviour tests", checkBehaviourTests},
 	{"forbidden words", checkForbiddenWords},
 	{"links", checkLinks},
 	{"decision records", checkDecisionRecords},

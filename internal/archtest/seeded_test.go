@@ -7,6 +7,8 @@ import (
 	"testing/fstest"
 )
 
+const behavioursSeed = "docs/behaviours-seeded.md"
+
 // goodTree breaks no rule that is judged by itself.
 func goodTree() map[string]string {
 	return map[string]string{
@@ -18,6 +20,8 @@ func goodTree() map[string]string {
 		"high/bubble_test.go":  "package high\n\nfunc bubble() { synctest.Test(nil, nil) }\n",
 		"high/high_test.go":    "package high\n\nfunc TestX() { bubble(); time.Sleep(1) }\n",
 		"docs/requirements.md": "| REQ-B5 | probes |\n",
+		behavioursSeed:         "# B\n\n### 1. One\n[TestX](../high/high_test.go)\n\n### 45b. Two\n[TestX](../high/high_test.go)\n",
+		"low/cites.go":         "package low\n\n// behaviours-seeded 1, 45b; REQ-B5: and behaviours-seeded 1 and\n// 45b, S3.\n",
 		"docs/adr/README.md":   "[one](0001-one.md)\n",
 		"docs/adr/0001-one.md": "REQ-B5, [list](../requirements.md), [web](https://example.org)\n",
 		"README.md":            "```go\nfunc f() {}\n```\n",
@@ -81,6 +85,14 @@ func TestRulesCatchWhatTheyForbid(t *testing.T) {
 		{"atomic words", "low/x.go", head + "type t struct{ mu struct{ word atomic.Pointer[int] } }\n", "the atomic field word"},
 		{"requirement citations", "low/x.go", "// REQ-B55\n", "low/x.go:1: cites REQ-B55"},
 		{"requirement citations", "docs/requirements.md", "none\n", "no row"},
+		{"behaviour citations", "low/x.go", "// behaviours-seeded 2\n", "low/x.go:1: cites behaviours-seeded 2"},
+		{"behaviour citations", "low/x.go", "//\n// behaviours-seeded 1, 3; REQ-B5\n", "low/x.go:2: cites behaviours-seeded 3"},
+		{"behaviour citations", "low/x.go", "// behaviours-seeded 1, 45b and\n// 4, REQ-B5\n", "cites behaviours-seeded 4"},
+		{"behaviour citations", "low/x.go", "// behaviours-seeded 45c\n", "cites behaviours-seeded 45c"},
+		{"behaviour citations", "low/x.go", "// behaviours-other 1\n", "in docs/behaviours-other.md"},
+		{"behaviour citations", behavioursSeed, "### 1. One\n", "low/cites.go:3: cites behaviours-seeded 45b"},
+		{"behaviour tests", behavioursSeed, "### 1. One\n[TestGone](../high/high_test.go)\n", "names TestGone"},
+		{"behaviour tests", behavioursSeed, "### 1. One\n\n### 2. Two\n[TestX](../high/high_test.go)\n", "entry 1 names no test"},
 		{"forbidden words", "low/x.go", "// see /wo" + "rk/x\n", "names a place"},
 		{"forbidden words", "Makefile", "GOPROXY=https://proxy.gol" + "ang.org\n", "names a place"},
 		{"links", "docs/x.md", "[gone](gone.md#part)\n", "docs/x.md: links to gone.md#part"},
