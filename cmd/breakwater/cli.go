@@ -72,12 +72,22 @@ func complain(w io.Writer, err error) {
 // process and to its group.
 const oneSignal = 500 * time.Millisecond
 
-// interruptible ends the context at the first SIGINT or SIGTERM and the process at the
+// ending are the signals that end the lab: Ctrl-C, kill, a closed terminal (unless
+// nohup has it ignored), and a reader of standard output that has gone.
+func ending() []os.Signal {
+	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
+// interruptible ends the context at the first of those signals and the process at the
 // second, without cleaning up: the next start sweeps.
 func interruptible(errOut io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, ending()...)
 	done := make(chan struct{})
 	go func() {
 		select {

@@ -84,7 +84,7 @@ func (f *labFlags) run(ctx context.Context, out, errOut io.Writer) error {
 	fleet, err := start(ctx, errOut)
 	if err != nil {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return f.interrupted()
 		}
 		return err
 	}
@@ -177,18 +177,27 @@ func (f *labFlags) play(ctx context.Context, fleet lab.Fleet, ln net.Listener, o
 	result, err := lab.Play(ctx, fleet, f.Options, screen.line, live)
 	if err != nil {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return f.interrupted()
 		}
 		return err
 	}
 	return f.verdict(result, screen, errOut)
 }
 
+// interrupted is how a run ends that was told to: a scenario was not judged, traffic
+// without a script was to go on until then.
+func (f *labFlags) interrupted() error {
+	if f.Scenario == "" {
+		return nil
+	}
+	return errInterrupted
+}
+
 // verdict tells the summary and turns it into the exit status.
 func (f *labFlags) verdict(r lab.Result, s screen, errOut io.Writer) error {
 	if r.Interrupted && f.Scenario != "" {
 		fmt.Fprintf(errOut, "breakwater: scenario %s was interrupted after %v and not judged\n", f.Scenario, time.Since(f.Started).Round(time.Second))
-		return errInterrupted
+		return f.interrupted()
 	}
 	s.line(r.Summary)
 	if len(r.Summary.FailedExpectations) > 0 {

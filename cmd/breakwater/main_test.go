@@ -233,6 +233,29 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// A reader of standard output that goes away ends the lab as Ctrl-C does.
+func TestClosedOutput(t *testing.T) {
+	dir := enterable(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, binary, "lab", "--dir", dir, "--fleet", "postgres", "--headless", "--json")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	_ = out.Close()
+	if err := c.Wait(); err != nil {
+		t.Errorf("got %v, want status 0", err)
+	}
+	empty(t, dir)
+}
+
 // signalAt sends its signal once the output shows that traffic flows.
 type signalAt struct {
 	kept       bytes.Buffer // not embedded: its ReadFrom would take the place of Write
