@@ -343,14 +343,20 @@ func TestWhoseTimeRanOut(t *testing.T) {
 func TestCallTimeoutCoversTheRows(t *testing.T) {
 	w := open(t, quick(), []string{"r1", "r2"})
 	w.usable(t, "r1", "r2")
-	const trickle = "SELECT pg_sleep(0.02) FROM generate_series(1, 50)"
+	// Rows that are larger than the server's buffer come one by one.
+	const trickle = "SELECT repeat('x', 10000), pg_sleep(0.02) FROM generate_series(1, 50)"
 	run := func(d time.Duration) error {
 		rows, err := w.Reader(replica.Requirement{}).Query(pgxread.WithCallTimeout(t.Context(), d), trickle)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
+		n := 0
 		for rows.Next() {
+			n++
+		}
+		if n == 0 {
+			t.Error("no row before the end")
 		}
 		return rows.Err()
 	}
