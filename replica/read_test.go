@@ -187,7 +187,41 @@ func TestReadOutcomesCount(t *testing.T) {
 	})
 }
 
-// behaviours-routing 26: eligibility asked again after a wait sees an opening and a late sample.
+// behaviours-routing 26: a late sample is seen when eligibility is asked again after a wait.
+func TestEligibleAgainSeesALateSample(t *testing.T) {
+	inBubble(t, 1, func(cfg *replica.Config) { cfg.Breaches = 1000 }, func(c *cluster) {
+		c.writing(3*time.Second, c.r...)
+		choice, err := c.Pick(replica.Requirement{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c.stats(0).Lo <= 500*ms {
+			c.writing(20 * ms)
+		}
+		c.wantState(0, breaker.Closed)
+		if choice.Eligible() {
+			t.Error("eligible on a late sample")
+		}
+		choice.Done(nil)
+	})
+}
+
+// behaviours-routing 29: the share of a dead replica is spread evenly, not given to a neighbour.
+func TestDeadReplicasShareIsSpreadEvenly(t *testing.T) {
+	inBubble(t, 4, nil, func(c *cluster) {
+		c.r[1].fail(errors.New("gone"))
+		c.waitFor(2*time.Second, "open", func() bool { return c.state(1) == breaker.Open })
+		const n = 30000
+		got := c.picks(n, replica.Requirement{})
+		for _, name := range []string{"r1", "r3", "r4"} {
+			if share := float64(got[name]) / n; share < 0.31 || share > 0.36 {
+				t.Errorf("share of %s = %.3f, want a third", name, share)
+			}
+		}
+	})
+}
+
+// behaviours-routing 26: eligibility asked again after a wait sees an opening.
 func TestEligibleAgain(t *testing.T) {
 	inBubble(t, 1, nil, func(c *cluster) {
 		choice, err := c.Pick(replica.Requirement{})

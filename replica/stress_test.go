@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -14,29 +15,54 @@ import (
 
 // behaviours-routing 45b: 64 goroutines mix reads of the primary and of replicas, 1 M calls, while
 // membership and settings change and nodes fail: nothing panics, hangs, races or leaks a place.
+// On real time: in a bubble no time would pass while somebody calls, so nothing would change.
 func TestMixedPicksUnderChange(t *testing.T) {
-	inBubble(t, 3, nil, func(c *cluster) {
-		const workers, calls = 64, 1_000_000 / 64
-		var wg sync.WaitGroup
-		var counted [3]atomic.Int64 // replica, primary, refused
-		for w := range workers {
-			wg.Go(func() {
-				for i := range calls {
-					mixedCall(c, &counted, (w+i)%4 == 0, i)
-				}
-			})
-		}
-		wg.Go(func() { churn(c) })
-		wg.Wait()
-		if total := counted[0].Load() + counted[1].Load() + counted[2].Load(); total != workers*calls {
-			t.Errorf("%d calls counted, want %d", total, workers*calls)
-		}
-		for _, n := range append(c.Stats().Replicas, c.Stats().Primary) {
-			if n.InFlight != 0 {
-				t.Errorf("%s still counts %d reads in flight", n.Name, n.InFlight)
-			}
+	c := &cluster{t: t}
+	cfg := c.config(3)
+	cfg.Calm, cfg.Fast, cfg.PrimaryInterval, cfg.SampleTimeout = 10*ms, 2*ms, 5*ms, 5*ms
+	cfg.Open.Base, cfg.Ramp = 10*ms, 10*ms
+	set, err := replica.NewSet(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	c.Set = set
+	if err := set.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const workers, calls = 64, 1_000_000 / 64
+	var counted [3]atomic.Int64 // replica, primary, refused
+	var callers, churner sync.WaitGroup
+	var over atomic.Bool
+	changes := 0
+	churner.Go(func() {
+		for ; !over.Load(); changes++ {
+			churn(c, changes)
 		}
 	})
+	for w := range workers {
+		callers.Go(func() {
+			for i := range calls {
+				mixedCall(c, &counted, (w+i)%4 == 0, i)
+			}
+		})
+	}
+	callers.Wait()
+	over.Store(true)
+	churner.Wait()
+	onReplicas, onPrimary, refused := counted[0].Load(), counted[1].Load(), counted[2].Load()
+	t.Logf("%d on replicas, %d on the primary, %d refused, during %d rounds of changes", onReplicas, onPrimary, refused, changes)
+	if onReplicas+onPrimary+refused != workers*calls || onPrimary != workers*calls/4 {
+		t.Errorf("%d + %d + %d calls counted, want %d, a quarter of them on the primary", onReplicas, onPrimary, refused, workers*calls)
+	}
+	if onReplicas < workers*calls/4 || changes < 10 {
+		t.Errorf("only %d reads on replicas, only %d rounds of changes: this shows nothing", onReplicas, changes)
+	}
+	for _, n := range append(set.Stats().Replicas, set.Stats().Primary) {
+		if n.InFlight != 0 {
+			t.Errorf("%s still counts %d reads in flight", n.Name, n.InFlight)
+		}
+	}
 }
 
 func mixedCall(c *cluster, counted *[3]atomic.Int64, primary bool, i int) {
@@ -51,26 +77,29 @@ func mixedCall(c *cluster, counted *[3]atomic.Int64, primary bool, i int) {
 		counted[0].Add(1)
 	}
 	outcome := breaker.Success
-	if i%100 == 0 {
+	if i%1000 == 0 {
 		outcome = breaker.Failure
 	}
 	choice.DoneAs(outcome, nil)
 }
 
-func churn(c *cluster) {
-	for i := range 50 {
-		extra := newServer("extra", true)
-		if err := c.Add(extra.node()); err != nil {
-			c.t.Error(err)
-		}
-		c.r[i%3].fail([]error{nil, errors.New("gone")}[i%2])
-		if err := c.Reconfigure(replica.Settings{Trip: time.Duration(500+i) * ms}); err != nil {
-			c.t.Error(err)
-		}
-		time.Sleep(100 * ms)
-		if err := c.Remove("extra"); err != nil {
-			c.t.Error(err)
-		}
+// churn changes what can be changed once; the third replica stays well.
+func churn(c *cluster, i int) {
+	extra := newServer("extra", true)
+	if err := c.Add(extra.node()); err != nil {
+		c.t.Error(err)
+	}
+	c.r[i%2].fail([]error{nil, errors.New("gone")}[i/2%2])
+	st := replica.Settings{Trip: time.Duration(500+i%100) * ms, Calm: 10 * ms, Fast: 2 * ms, PrimaryInterval: 5 * ms, SampleTimeout: 5 * ms, Ramp: 10 * ms}
+	st.Open.Base = 10 * ms
+	if err := c.Reconfigure(st); err != nil {
+		c.t.Error(err)
+	}
+	if err := c.Refresh(context.Background()); err != nil {
+		c.t.Error(err)
+	}
+	if err := c.Remove("extra"); err != nil {
+		c.t.Error(err)
 	}
 }
 

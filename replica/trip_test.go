@@ -196,12 +196,24 @@ func TestComesBackByOneProbeAndARamp(t *testing.T) {
 func TestOneProbePerOpenPeriod(t *testing.T) {
 	inBubble(t, 2, nil, func(c *cluster) {
 		c.r[0].fail(errors.New("gone"))
-		time.Sleep(3 * time.Minute)
-		var periods []time.Duration
-		for _, tr := range c.transitions() {
-			if tr.To == breaker.Open {
-				periods = append(periods, tr.OpenPeriod)
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(100 * ms) {
+			if got := c.picks(10, replica.Requirement{}); got["r1"] != 0 && c.state(0) != breaker.Closed {
+				t.Fatalf("picks = %v while r1 is %v", got, c.state(0))
 			}
+		}
+		var periods []time.Duration
+		halfOpen := 0
+		for _, tr := range c.transitions() {
+			switch tr.To {
+			case breaker.Open:
+				periods = append(periods, tr.OpenPeriod)
+			case breaker.HalfOpen:
+				halfOpen++
+			default:
+			}
+		}
+		if failures := int(c.stats(0).Breaker.Failures); failures != halfOpen || halfOpen != len(periods)-1 {
+			t.Errorf("%d failed probes in %d half-opens between %d openings, want one each", failures, halfOpen, len(periods))
 		}
 		const s = time.Second
 		want := []time.Duration{2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 60 * s, 60 * s}
@@ -300,6 +312,9 @@ func TestPrimaryIsNeverOpened(t *testing.T) {
 			t.Fatalf("Pick = %+v, %v", choice, err)
 		}
 		choice.Done(errors.New("refused"))
+		if _, err = c.Pick(replica.Requirement{PrimaryOnly: true}); err != nil {
+			t.Errorf("after a failed read: %v", err)
+		}
 	})
 }
 
