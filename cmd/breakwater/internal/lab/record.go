@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,13 +40,6 @@ type answer struct {
 	attempts   int  // nodes that it was tried on
 	refused    bool // ErrNoReplica or ErrSaturated
 	err        error
-}
-
-// published is what picks could see of a node from an instant on: that its newest sample
-// was over the threshold, or that its breaker was not closed.
-type published struct {
-	at    time.Duration
-	unfit bool
 }
 
 // moved is a breaker's change of state.
@@ -97,15 +89,6 @@ type second struct {
 	durations durations
 	nodes     map[string]int
 	firstErr  string
-}
-
-// hit is the first fault of a run.
-type hit struct {
-	fault   fault
-	node    string
-	at      time.Duration // when it began
-	missing int64         // the first commit that the replica lacks; 0: not a fault of lag
-	healed  time.Duration // 0: not yet
 }
 
 type probed struct {
@@ -207,30 +190,6 @@ func (r *recorder) nodeLocked(a answer) {
 		h[i]++
 		r.mu.history[a.node] = h
 	}
-}
-
-// always tells whether a node was unfit from before a read began until it was picked.
-// The pick lies between the two instants, and its own stamp comes a little after it was
-// decided: so what is counted is certain, and a machine that stalls counts nothing.
-func always(told []published, begin, picked time.Duration) bool {
-	for _, p := range slices.Backward(told) {
-		switch {
-		case p.at > picked:
-		case !p.unfit:
-			return false
-		case p.at < begin:
-			return true
-		}
-	}
-	return false
-}
-
-func keep(told []published, p published) []published {
-	told = append(told, p)
-	if len(told) > 2*keptSamples {
-		told = slices.Clone(told[len(told)-keptSamples:])
-	}
-	return told
 }
 
 // sample keeps what a look at a node told. A node that cannot be sampled counts as
@@ -348,22 +307,3 @@ func (r *recorder) enter(p phase) {
 
 // in is the phase of now.
 func (r *recorder) in() phase { return phase(r.phase.Load()) }
-
-// faultBegan notes the first fault of a run; the other figures of it come later.
-func (r *recorder) faultBegan(f fault, node string, at time.Duration, inFlight int, missing int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.sum.Faults++
-	if r.mu.sum.Faults == 1 {
-		r.mu.hit = hit{fault: f, node: node, at: at, missing: missing}
-		r.mu.sum.InFlightAtFault = inFlight
-	}
-}
-
-func (r *recorder) faultHealed(node string, at time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if h := &r.mu.hit; h.node == node && h.healed == 0 {
-		h.healed = at
-	}
-}
