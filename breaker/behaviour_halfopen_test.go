@@ -176,16 +176,31 @@ func TestIgnoredProbesDecideNothing(t *testing.T) {
 	})
 }
 
-// behaviours-breaker 7; REQ-B9.
+// behaviours-breaker 7; REQ-B9: also where the error does not say what the context does.
 func TestCancelledProbeNeitherClosesNorOpens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := mustNew(t, behaviourConfig())
-		trip(t, b)
-		runN(t, b, 1, fmt.Errorf("query: %w", context.Canceled))
-		wantState(t, b, HalfOpen)
-		runN(t, b, 1, errDown)
-		wantState(t, b, Open)
-	})
+	for name, result := range map[string]func(context.Context) error{
+		"context error": func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) },
+		"driver error":  func(context.Context) error { return errors.New("driver: operation was interrupted") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mustNew(t, behaviourConfig())
+				trip(t, b)
+				ctx, cancel := context.WithCancel(t.Context())
+				ran := false
+				Do(ctx, b, func(ctx context.Context) (int, error) {
+					ran = true
+					cancel()
+					return 0, result(ctx)
+				})
+				if s := b.Stats(); !ran || s.State != HalfOpen || s.ProbesInFlight != 0 || s.Ignored != 1 {
+					t.Errorf("ran %v: got %v, %d in flight, %d ignored; want half_open, 0, 1", ran, s.State, s.ProbesInFlight, s.Ignored)
+				}
+				runN(t, b, 1, errDown)
+				wantState(t, b, Open)
+			})
+		})
+	}
 }
 
 // behaviours-breaker 9: what was seen passes, so it closes.

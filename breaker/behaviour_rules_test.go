@@ -168,18 +168,30 @@ type countingClock struct {
 
 func (c *countingClock) since() time.Duration { c.looks++; return c.now }
 
-// behaviours-breaker 22: failures in a row do not age out.
+// behaviours-breaker 22: failures in a row do not age out, also where a window of
+// 10 s beside them forgets: it never holds six.
 func TestConsecutiveFailuresDoNotAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := mustNew(t, Config{Rules: []Rule{ConsecutiveFailures{Count: 6}}})
-		for range 5 {
-			runN(t, b, 1, errDown)
-			after(2500 * time.Millisecond)
-		}
-		wantState(t, b, Closed)
-		runN(t, b, 1, errDown)
-		wantState(t, b, Open)
-	})
+	row := ConsecutiveFailures{Count: 6}
+	for name, rules := range map[string][]Rule{
+		"alone":                {row},
+		"beside a time window": {FailureRateByTime{MinCalls: 6}, row},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mustNew(t, Config{Rules: rules})
+				for range 5 {
+					runN(t, b, 1, errDown)
+					after(2500 * time.Millisecond)
+				}
+				wantState(t, b, Closed)
+				runN(t, b, 1, errDown)
+				wantState(t, b, Open)
+				if got := b.Stats().Reason; got.Rule != RuleConsecutiveFailures || got.Value != 6 {
+					t.Errorf("reason: got %v, want 6 failures in a row", got)
+				}
+			})
+		})
+	}
 }
 
 // behaviours-breaker 23: a success ends the row.
@@ -221,33 +233,42 @@ func TestOneFailureOfANewBreakerDoesNotOpen(t *testing.T) {
 	wantState(t, b, Closed)
 }
 
-// behaviours-breaker 26: rates are not rounded.
+// behaviours-breaker 26: rates are not rounded, in either window.
 func TestRatesAreExact(t *testing.T) {
-	t.Run("49.5 % of a bar of 50 %", func(t *testing.T) {
-		b := mustNew(t, Config{Rules: []Rule{FailureRateByCount{Calls: 1000, MinCalls: 1000}}})
-		runN(t, b, 505, nil)
-		runN(t, b, 495, errDown)
-		wantState(t, b, Closed)
-	})
-	t.Run("0.4 % of a bar of 0.1 %", func(t *testing.T) {
-		b := mustNew(t, Config{Rules: []Rule{FailureRateByCount{Calls: 1000, Rate: 0.001, MinCalls: 1000}}})
-		for range 4 {
-			runN(t, b, 249, nil)
-			runN(t, b, 1, errDown)
-		}
-		wantState(t, b, Open)
-		if got := b.Stats().Reason.Value; got != 0.004 { // though the ring keeps only as many failures as decide
-			t.Errorf("measured share: got %v, want 0.004", got)
-		}
-	})
-	t.Run("29 of 100 is not above 0.29", func(t *testing.T) {
-		b := mustNew(t, Config{Rules: []Rule{FailureRateByCount{Rate: 0.29, MinCalls: 100}}})
-		runN(t, b, 71, nil)
-		runN(t, b, 29, errDown)
-		wantState(t, b, Closed)
+	windows := map[string]func(minCalls int, rate float64) Rule{
+		"count": func(n int, rate float64) Rule { return FailureRateByCount{Calls: n, Rate: rate, MinCalls: n} },
+		"time":  func(n int, rate float64) Rule { return FailureRateByTime{Rate: rate, MinCalls: n} },
+	}
+	for name, rule := range windows {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { ratesAreExact(t, rule) }) // time stands still: nothing leaves the window
+		})
+	}
+}
+
+func ratesAreExact(t *testing.T, rule func(minCalls int, rate float64) Rule) {
+	t.Helper()
+	b := mustNew(t, Config{Rules: []Rule{rule(1000, 0.5)}})
+	runN(t, b, 505, nil)
+	runN(t, b, 495, errDown)
+	wantState(t, b, Closed) // 49.5 % of a bar of 50 %
+
+	b = mustNew(t, Config{Rules: []Rule{rule(1000, 0.001)}})
+	for range 4 {
+		runN(t, b, 249, nil)
 		runN(t, b, 1, errDown)
-		wantState(t, b, Open)
-	})
+	}
+	wantState(t, b, Open)                            // 0.4 % of a bar of 0.1 %
+	if got := b.Stats().Reason.Value; got != 0.004 { // though the ring of calls keeps only as many failures as decide
+		t.Errorf("measured share: got %v, want 0.004", got)
+	}
+
+	b = mustNew(t, Config{Rules: []Rule{rule(100, 0.29)}})
+	runN(t, b, 71, nil)
+	runN(t, b, 29, errDown)
+	wantState(t, b, Closed) // 29 of 100 is not above 0.29
+	runN(t, b, 1, errDown)
+	wantState(t, b, Open)
 }
 
 func TestCountWindowForgets(t *testing.T) { // known mistake 6
@@ -284,7 +305,7 @@ func TestThreeIsolatedFailuresInAMillionNeverOpen(t *testing.T) {
 	}
 }
 
-// behaviours-breaker 33; REQ-B9.
+// behaviours-breaker 33; REQ-B9: neither failures nor calls of the rate.
 func TestCallersThatWalkAwayCountForNothing(t *testing.T) {
 	b := mustNew(t, behaviourConfig())
 	for range 100 {
@@ -307,17 +328,39 @@ func TestCallersThatWalkAwayCountForNothing(t *testing.T) {
 		t.Errorf("got %v, %d failures, %d successes, %d ignored; want closed, 0, 0, 200",
 			s.State, s.Failures, s.Successes, s.Ignored)
 	}
+	runN(t, b, 4, errDown)
+	wantState(t, b, Closed) // the 200 are not of the five calls that a rate needs
+	runN(t, b, 1, errDown)
+	wantState(t, b, Open)
+	if got := b.Stats().Reason.Value; got != 1 {
+		t.Errorf("measured share of failures: got %v, want 1: 5 of 5", got)
+	}
 }
 
-// A deadline is no cancellation.
+// behaviours-breaker 34; REQ-B9: a deadline is no cancellation. 100 calls that run into
+// their caller's own open, also where the error does not say why they ended.
 func TestDeadlineIsAFailure(t *testing.T) {
-	b := mustNew(t, behaviourConfig())
-	ctx, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
-	for range 5 {
-		Do(ctx, b, func(ctx context.Context) (int, error) { return 0, ctx.Err() })
+	for name, result := range map[string]func(context.Context) error{
+		"context error": func(ctx context.Context) error { return fmt.Errorf("query: %w", ctx.Err()) },
+		"driver error":  func(context.Context) error { return errors.New("driver: operation was interrupted") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mustNew(t, behaviourConfig())
+				for range 100 {
+					go func() {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+						defer cancel()
+						Do(ctx, b, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, result(ctx) })
+					}()
+				}
+				after(time.Second)
+				if s := b.Stats(); s.State != Open || s.Failures != 5 || s.Ignored != 0 {
+					t.Errorf("got %v after %d failures, %d ignored; want open after 5, 0", s.State, s.Failures, s.Ignored)
+				}
+			})
+		})
 	}
-	wantState(t, b, Open)
 }
 
 // behaviours-breaker 36; REQ-B10.
