@@ -289,7 +289,7 @@ func TestKilledReplicaFailsNoRead(t *testing.T) {
 	w.idle(t, "r1")
 }
 
-// REQ-B9: what the end of a call's time says about its node.
+// behaviours-breaker 34, REQ-B9: what the end of a call's time says about its node.
 func TestWhoseTimeRanOut(t *testing.T) {
 	const slow = "SELECT pg_sleep(30)"
 	for _, c := range []struct {
