@@ -40,7 +40,9 @@ var (
 func run(args []string, out, errOut io.Writer) int {
 	ctx, stop := interruptible(errOut)
 	defer stop()
-	root := newRoot(out, errOut)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	root := newRoot(watched{out, cancel}, errOut)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errFailed) && !errors.Is(err, errInterrupted) {
@@ -72,10 +74,25 @@ func complain(w io.Writer, err error) {
 // process and to its group.
 const oneSignal = 500 * time.Millisecond
 
-// ending are the signals that end the lab: Ctrl-C, kill, a closed terminal (unless
-// nohup has it ignored), and a reader of standard output that has gone.
+// watched ends the run when its reader has gone.
+type watched struct {
+	io.Writer
+	gone func()
+}
+
+// Write writes, and ends the run if that fails.
+func (w watched) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		w.gone()
+	}
+	return n, err
+}
+
+// ending are the signals that end the lab: Ctrl-C, kill, and a closed terminal unless
+// nohup has that ignored.
 func ending() []os.Signal {
-	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
+	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		all = append(all, syscall.SIGHUP)
 	}
@@ -88,6 +105,10 @@ func interruptible(errOut io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, ending()...)
+	// A broken pipe then fails the write instead of ending the process. The signal itself
+	// says nothing: writing to a killed server's connection raises it too.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -113,6 +134,7 @@ func interruptible(errOut io.Writer) (context.Context, func()) {
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
+		signal.Stop(pipe)
 		close(done)
 		cancel()
 	}

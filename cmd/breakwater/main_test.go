@@ -271,6 +271,23 @@ func TestClosedOutput(t *testing.T) {
 	empty(t, dir)
 }
 
+// SIGPIPE, which a write to a killed server's connection raises too, ends nothing: as the
+// signal of a closed output it once ended scenario random in its middle.
+func TestSIGPIPEEndsNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, binary, "lab", "--fleet", "simulated", "--headless", "--json", "--for", "4s")
+	out := &signalAt{line: `"second"`, kind: `"second"`, process: c, signal: syscall.SIGPIPE}
+	c.Stdout = out
+	if err := c.Run(); err != nil {
+		t.Fatalf("got %v, want status 0", err)
+	}
+	all := lines(t, out.kept.String())
+	if s := all[len(all)-1]; !out.sent || s["kind"] != "summary" || s["ran_ms"].(float64) < 4000 {
+		t.Errorf("signalled %v, last line: got %v, want the summary of 4 s or more", out.sent, s)
+	}
+}
+
 // signalAt sends its signal once the output shows that traffic flows.
 type signalAt struct {
 	kept       bytes.Buffer // not embedded: its ReadFrom would take the place of Write

@@ -72,6 +72,9 @@ func (s screen) close() {
 }
 
 func isTerminal(w io.Writer) bool {
+	if outer, ok := w.(watched); ok {
+		w = outer.Writer
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
