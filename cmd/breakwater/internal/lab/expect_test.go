@@ -8,7 +8,7 @@ import (
 // held is a summary with which every scenario is content.
 func held(scenario string) Summary {
 	s := Summary{
-		Scenario: scenario, Replicas: 3, Rate: 200, Ran: 20_000, Reads: 4000, Commits: 1000, BoundSamples: 400,
+		Scenario: scenario, Replicas: 3, Rate: 200, Ran: 20_000, Reads: 4000, BySource: BySource{Replica: 4000}, Commits: 1000, BoundSamples: 400,
 		TimeToOpen: new(700.0), OpenReason: "lag", TimeToClose: new(2000.0), ProbesToClose: new(1), ClosedToOpen: 1,
 		RampShareFirst: new(0.06), RampShareLast: new(0.33), P95Before: new(1.0), P95During: new(1.9),
 		OpenPeriods: []float64{2000, 4000, 4000}, MaxWait: 2050, Waited: 4, InFlightAtFault: 1, FailureThreshold: 3, CallTimeout: 2000,
@@ -97,6 +97,7 @@ func TestEachExpectationCanFail(t *testing.T) {
 		{"flapping", func(s *Summary) { s.ClosedToOpen = 4 }, "closed_to_open is 4, expected at most 3"},
 		{"flapping", func(s *Summary) { s.OpenPeriods = []float64{2000, 4000, 2000} }, "open_periods_ms shrinks from 4000 to 2000 at opening 3"},
 
+		{"random", func(s *Summary) { s.BySource.Replica = 399 }, "by_source.replica is 399, expected at least 400"},
 		{"random", func(s *Summary) { s.Faults = 2 }, "faults is 2, expected at least 3"},
 		{"random", func(s *Summary) { s.CommitsAsync = 0 }, "commits_async is 0, expected at least 1"},
 		{"random", func(s *Summary) { s.WriterIdle = 0 }, "writer_idle_ms is 0, expected at least 1000"},
