@@ -3,8 +3,6 @@ package pgxread_test
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,109 +109,28 @@ func TestEligibilityIsAskedAfterTheWait(t *testing.T) {
 	w.idle(t, "r1")
 }
 
-// behaviours-routing 18 and 24, REQ-R7: one refused connection opens; after it no request
-// dials the dead replica, however many there are.
-func TestRefusedOpensAtOnceAndIsNotDialled(t *testing.T) {
-	broken(t)
-	s := blind()
-	s.Open.Base, s.Open.Max = 100*time.Millisecond, time.Second
-	w := open(t, s, []string{"r1", "r2"})
-	w.usable(t, "r1", "r2")
-	must(t, pg.Kill("r1"))
-	eventually(t, "three half-opens have failed", func() bool {
-		w.spread(t, 20) // none fails
-		return w.stats("r1").Breaker.Openings >= 4
-	})
-	if requests, _ := w.dialled("r1"); requests != 1 {
-		t.Errorf("%d request dials to r1, want 1", requests)
-	}
-	if tr := w.seen("r1")[0]; tr.To != breaker.Open {
-		t.Errorf("first transition to %v, want open", tr.To)
-	}
-}
-
-// behaviours-routing 19, REQ-B6, REQ-R9: with the replica still dead there is one probe a
-// back-off step, by the sampler, and each step is longer than the one before.
-func TestOneProbeForEachBackOffStep(t *testing.T) {
-	broken(t)
-	s := blind()
-	s.Open.Base, s.Open.Max = 100*time.Millisecond, 5*time.Second
-	w := open(t, s, []string{"r1", "r2"})
-	w.usable(t, "r1", "r2")
-	must(t, pg.Kill("r1"))
-	eventually(t, "r1 has opened", func() bool { w.spread(t, 1); return len(w.seen("r1")) > 0 })
-	_, before := w.dialled("r1")
-	eventually(t, "three half-opens have failed", func() bool { return w.stats("r1").Breaker.Openings >= 4 })
-	var halfOpens int
-	var period time.Duration
-	for _, tr := range w.seen("r1") {
-		switch tr.To {
-		case breaker.HalfOpen:
-			halfOpens++
-		case breaker.Open:
-			if tr.OpenPeriod <= period {
-				t.Errorf("open period %v after %v, want longer", tr.OpenPeriod, period)
-			}
-			period = tr.OpenPeriod
-		default:
-			t.Errorf("transition to %v while it is dead", tr.To)
-		}
-	}
-	if _, checks := w.dialled("r1"); checks-before > halfOpens {
-		t.Errorf("%d dials by probes in %d half-opens, want at most one each", checks-before, halfOpens)
-	}
-}
-
-// behaviours-routing 20: half-open admits no user's read, and a read with a syntax error
-// counts for nobody and is not tried again.
-func TestHalfOpenTakesNoRead(t *testing.T) {
-	broken(t)
-	w := open(t, quick(), []string{"r1", "r2"})
-	w.usable(t, "r1", "r2")
-	w.write(t, 50)
-	must(t, pg.SetApplyDelay(t.Context(), "r1", 2*time.Second))
-	w.opensBy(t, "r1", "lag")
-	must(t, pg.SetApplyDelay(t.Context(), "r1", 350*time.Millisecond)) // between re-entry and trip
-	eventually(t, "r1 rests half-open", func() bool { return w.stats("r1").Breaker.ProbeSuccesses > 0 && w.state("r1") == breaker.HalfOpen })
-	var wg sync.WaitGroup
-	var onOpen, failed atomic.Int64
-	reads := w.stats("r1").Reads
-	for range 100 {
-		wg.Go(func() {
-			info, err := w.port(t.Context(), replica.Requirement{})
-			if err != nil && !errors.Is(err, replica.ErrSaturated) {
-				failed.Add(1)
-			}
-			if info.Node == "r1" {
-				onOpen.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if w.state("r1") != breaker.HalfOpen {
-		t.Fatalf("r1 is %v, want half_open all the time", w.state("r1"))
-	}
-	if onOpen.Load() != 0 || failed.Load() != 0 || w.stats("r1").Reads != reads {
-		t.Errorf("%d of 100 reads went to the half-open replica, %d failed, want 0, 0", onOpen.Load(), failed.Load())
-	}
-}
-
-// REQ-R6, behaviours-routing 20: the query's own fault.
+// REQ-R6, behaviours-routing 20: the query's own fault, by whatever method: no breaker
+// counts it, it is not tried again, and the primary is not asked.
 func TestSQLErrorsCountForNobody(t *testing.T) {
 	w := open(t, quick(), []string{"r1", "r2"})
 	w.usable(t, "r1", "r2")
-	for _, sql := range []string{"SELEC 1", "SELECT 1/0", "SELECT * FROM no_such_table"} {
-		for range 5 {
-			var info pgxread.ReadInfo
-			var n int
-			err := w.Reader(replica.Requirement{}).QueryRow(pgxread.WithInfo(t.Context(), &info), sql).Scan(&n)
-			if _, ok := errors.AsType[*pgconn.PgError](err); !ok {
-				t.Fatalf("%s: error %v, want a *pgconn.PgError", sql, err)
-			}
-			if info.Attempts != 1 || info.Primary {
-				t.Errorf("%s: %d attempts, the last on %s, want 1 on a replica", sql, info.Attempts, info.Node)
+	before := w.Pool("primary").Stat().AcquireCount()
+	for name, run := range statements {
+		for _, sql := range []string{"SELEC 1", "SELECT 1/0", "SELECT * FROM no_such_table"} {
+			for range 5 {
+				var info pgxread.ReadInfo
+				err := run(pgxread.WithInfo(t.Context(), &info), w.Reader(replica.Requirement{}), sql)
+				if _, ok := errors.AsType[*pgconn.PgError](err); !ok {
+					t.Fatalf("%s of %s: error %v, want a *pgconn.PgError", name, sql, err)
+				}
+				if info.Attempts != 1 || info.Primary {
+					t.Errorf("%s of %s: %d attempts, the last on %s, want 1 on a replica", name, sql, info.Attempts, info.Node)
+				}
 			}
 		}
+	}
+	if after := w.Pool("primary").Stat().AcquireCount(); after != before {
+		t.Errorf("the primary was asked %d times, want 0", after-before)
 	}
 	for _, n := range []string{"r1", "r2"} {
 		if b := w.stats(n).Breaker; b.State != breaker.Closed || b.Failures != 0 {
@@ -221,49 +138,6 @@ func TestSQLErrorsCountForNobody(t *testing.T) {
 		}
 		w.idle(t, n)
 	}
-}
-
-// behaviours-routing 33: with a replica down the start succeeds, and it is used
-// later without a restart.
-func TestStartWithAReplicaDown(t *testing.T) {
-	broken(t)
-	must(t, pg.Kill("r2"))
-	w := open(t, quick(), []string{"r1", "r2"})
-	w.usable(t, "r1")
-	if at := w.spread(t, 20); at["r1"] != 20 {
-		t.Errorf("reads by node %v, want all 20 on r1", at)
-	}
-	must(t, pg.Restart(t.Context(), "r2"))
-	w.usable(t, "r2")
-	_, err := w.port(t.Context(), onR2)
-	must(t, err)
-}
-
-// behaviours-routing 38, REQ-R3, REQ-R7: a frozen replica costs only the reads that were
-// there before it opened, and those at most the call timeout. None waits for a check.
-func TestFrozenReplicaCostsFewReads(t *testing.T) {
-	broken(t)
-	w := open(t, quick(), []string{"r1", "r2"}, callTimeout(300*time.Millisecond))
-	w.usable(t, "r1", "r2")
-	w.spread(t, 50) // both pools have idle connections
-	must(t, pg.Freeze("r1"))
-	waited := 0
-	for range 500 {
-		info, err := w.port(t.Context(), replica.Requirement{})
-		must(t, err)
-		if info.Attempts > 1 {
-			waited++
-		}
-	}
-	const failures = 3 // that open a replica
-	if waited > failures {
-		t.Errorf("%d of 500 reads waited for the frozen replica, want at most %d", waited, failures)
-	}
-	eventually(t, "r1 is open", func() bool { return w.state("r1") == breaker.Open || w.state("r1") == breaker.HalfOpen })
-	must(t, pg.Thaw("r1"))
-	w.usable(t, "r1")
-	_, err := w.port(t.Context(), onR1) // usable at once
-	must(t, err)
 }
 
 // behaviours-routing 45: a killed replica fails no read: what was in its pool is tried

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -72,19 +73,36 @@ func blind() replica.Settings {
 type watched struct {
 	*pgxread.DB
 
-	mu          sync.Mutex
-	dials       map[string]int // for requests, by node
-	checks      map[string]int // for probes and samplers, by node
-	transitions []breaker.Transition
+	mu         sync.Mutex
+	counts     map[string]count // by node
+	changes    []change
+	samples    []replica.Sample
+	conditions []replica.ConditionChange
+}
+
+// count is what was done on a node.
+type count struct {
+	requests, checks int // dials: for requests; for probes and samplers
+	samples          int // looks of its sampler, of which a probe of a dead or late replica is one
+	probes           int // trivial reads through the pool by which a replica is re-admitted
+}
+
+// change is a transition, when it was told (the state holds from then on), and what had
+// been done by then.
+type change struct {
+	breaker.Transition
+
+	told time.Time
+	count
 }
 
 // open makes a DB over the primary and the named replicas, closed with the test.
 func open(t *testing.T, s replica.Settings, names []string, change ...func(*pgxread.Config)) *watched {
 	t.Helper()
-	w := &watched{dials: map[string]int{}, checks: map[string]int{}}
+	w := &watched{counts: map[string]count{}}
 	cfg := pgxread.Config{
-		Primary: pgxread.Node{DSN: dsn("primary")}, Settings: s, Configure: w.countDials,
-		Observer: replica.Observer{OnTransition: w.saw},
+		Primary: pgxread.Node{DSN: dsn("primary")}, Settings: s, Configure: w.countAll,
+		Observer: replica.Observer{OnTransition: w.saw, OnSample: w.sampled, OnCondition: w.conditioned},
 	}
 	for _, n := range names {
 		cfg.Replicas = append(cfg.Replicas, pgxread.Node{Name: n, DSN: dsn(n)})
@@ -110,43 +128,90 @@ func (w *watched) usable(t *testing.T, names ...string) {
 	}
 }
 
-func (w *watched) countDials(node string, c *pgxpool.Config) {
+func (w *watched) countAll(node string, c *pgxpool.Config) {
 	dial := c.ConnConfig.DialFunc
 	c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		w.mu.Lock()
 		if pgxread.IsCheck(ctx) {
-			w.checks[node]++
+			w.add(node, count{checks: 1})
 		} else {
-			w.dials[node]++
+			w.add(node, count{requests: 1})
+			dialledFor(ctx, node)
 		}
-		w.mu.Unlock()
 		return dial(ctx, network, addr)
 	}
+	c.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
+		if pgxread.IsCheck(ctx) {
+			w.add(node, count{probes: 1})
+		}
+		return true, nil
+	}
+}
+
+func (w *watched) add(node string, d count) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.counts[node]
+	w.counts[node] = count{c.requests + d.requests, c.checks + d.checks, c.samples + d.samples, c.probes + d.probes}
+}
+
+func (w *watched) count(node string) count {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counts[node]
 }
 
 func (w *watched) saw(tr breaker.Transition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.transitions = append(w.transitions, tr)
+	w.changes = append(w.changes, change{tr, time.Now(), w.counts[tr.Name]})
+}
+
+func (w *watched) sampled(s replica.Sample) {
+	w.add(s.Node, count{samples: 1})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.samples = append(w.samples, s)
+}
+
+func (w *watched) conditioned(c replica.ConditionChange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conditions = append(w.conditions, c)
 }
 
 // seen returns the transitions of a node so far.
-func (w *watched) seen(node string) []breaker.Transition {
+func (w *watched) seen(node string) []change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var of []breaker.Transition
-	for i := range w.transitions {
-		if w.transitions[i].Name == node {
-			of = append(of, w.transitions[i])
-		}
-	}
-	return of
+	return of(w.changes, func(c change) bool { return c.Name == node })
 }
 
-func (w *watched) dialled(node string) (requests, checks int) {
+// samplesOf returns the samples of a node so far.
+func (w *watched) samplesOf(node string) []replica.Sample {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dials[node], w.checks[node]
+	return of(w.samples, func(s replica.Sample) bool { return s.Node == node })
+}
+
+// became returns when a node's condition first became c, the zero time if it did not.
+func (w *watched) became(node string, c replica.Condition) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, change := range w.conditions {
+		if change.Node == node && change.To == c {
+			return change.At
+		}
+	}
+	return time.Time{}
+}
+
+func of[E any](all []E, want func(E) bool) (some []E) {
+	for _, e := range all {
+		if want(e) {
+			some = append(some, e)
+		}
+	}
+	return some
 }
 
 func (w *watched) stats(node string) replica.NodeStats {

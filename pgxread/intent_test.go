@@ -3,6 +3,7 @@ package pgxread_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -18,62 +19,95 @@ import (
 func TestWriteInReadIsRefused(t *testing.T) {
 	w := open(t, quick(), []string{"r1", "r2"})
 	w.usable(t, "r1", "r2")
-	const sql = "WITH x AS (INSERT INTO item (note) VALUES ('hidden') RETURNING 1) SELECT 1"
-	r := w.Reader(replica.Requirement{})
-	var info pgxread.ReadInfo
-	ctx := pgxread.WithInfo(t.Context(), &info)
-	for name, call := range map[string]func() error{
-		"Exec":     func() error { _, err := r.Exec(ctx, sql); return err },
-		"Query":    func() error { rows, err := r.Query(ctx, sql); rows.Close(); return err },
-		"QueryRow": func() error { var n int; return r.QueryRow(ctx, sql).Scan(&n) },
-		"SendBatch": func() error {
-			b := &pgx.Batch{}
-			b.Queue(sql)
-			return r.SendBatch(ctx, b).Close()
-		},
-		"second of a batch": func() error {
-			b := &pgx.Batch{}
-			b.Queue("SELECT 1")
-			b.Queue(sql)
-			br := r.SendBatch(ctx, b)
-			_, err := br.Exec()
-			must(t, err)
-			var n int
-			err = br.QueryRow().Scan(&n)
-			if again := br.Close(); !errors.Is(again, pgxread.ErrWriteInRead) {
-				t.Errorf("Close of the batch: %v, want ErrWriteInRead", again)
-			}
-			return err
-		},
-		"transaction": func() error {
-			tx, err := r.Begin(ctx)
-			must(t, err)
-			defer tx.Rollback(ctx)
-			_, err = tx.Exec(ctx, sql)
-			return err
-		},
-	} {
-		err := call()
-		told, ok := errors.AsType[*pgxread.WriteInReadError](err)
-		if !ok || !errors.Is(err, pgxread.ErrWriteInRead) {
-			t.Errorf("%s: error %v, want ErrWriteInRead", name, err)
-			continue
-		}
-		pgErr, ok := errors.AsType[*pgconn.PgError](err)
-		if !ok || pgErr.Code != "25006" || told.Node != info.Node || info.Primary || info.Attempts != 1 {
-			t.Errorf("%s: %+v on %s after %d attempts, want SQLSTATE 25006 of the first replica", name, told, info.Node, info.Attempts)
+	calls := maps.Clone(statements)
+	calls["second of a batch"] = secondOfABatch(t)
+	for name, call := range calls {
+		var info pgxread.ReadInfo
+		err := call(pgxread.WithInfo(t.Context(), &info), w.Reader(replica.Requirement{}), hide("read"))
+		refused(t, name, err, &info)
+		if info.Primary {
+			t.Errorf("%s: sent to the primary", name)
 		}
 	}
-	var hidden int
-	must(t, w.QueryRow(t.Context(), "SELECT count(*) FROM item WHERE note = 'hidden'").Scan(&hidden))
-	if hidden != 0 {
-		t.Errorf("%d rows were written, want 0", hidden)
+	if n := w.hidden(t, "read"); n != 0 {
+		t.Errorf("%d rows were written, want 0", n)
 	}
 	for _, n := range []string{"r1", "r2"} {
 		if b := w.stats(n).Breaker; b.State != breaker.Closed || b.Failures != 0 {
 			t.Errorf("%s: breaker %v with %d failures, want closed with 0", n, b.State, b.Failures)
 		}
 		w.idle(t, n)
+	}
+}
+
+// behaviours-routing 44: a read that its caller wants on the primary runs in sessions that
+// can write, as Reader's comment says: a write in it happens, once. In a transaction, which is
+// read-only, it is refused there too.
+func TestWriteInReadOfThePrimary(t *testing.T) {
+	w := open(t, quick(), []string{"r1", "r2"})
+	for name, call := range statements {
+		t.Cleanup(func() {
+			must(t, runSQL(context.Background(), dsn("primary"), "DELETE FROM item WHERE note = '"+name+"'"))
+		})
+		var info pgxread.ReadInfo
+		err := call(pgxread.WithInfo(t.Context(), &info), w.Reader(replica.Requirement{PrimaryOnly: true}), hide(name))
+		want := 1
+		if name == "transaction" {
+			want = 0
+			refused(t, name, err, &info)
+		} else if err != nil {
+			t.Errorf("%s: %v, want nil", name, err)
+		}
+		if info.Node != "primary" || !info.Primary || info.Attempts != 1 {
+			t.Errorf("%s: %d attempts, the last on %s, want 1 on the primary", name, info.Attempts, info.Node)
+		}
+		if got := w.hidden(t, name); got != want {
+			t.Errorf("%s: %d rows were written, want %d", name, got, want)
+		}
+	}
+}
+
+// hide is a statement that looks like a read.
+func hide(note string) string {
+	return "WITH x AS (INSERT INTO item (note) VALUES ('" + note + "') RETURNING 1) SELECT 1"
+}
+
+func (w *watched) hidden(t *testing.T, note string) (rows int) {
+	t.Helper()
+	must(t, w.QueryRow(t.Context(), "SELECT count(*) FROM item WHERE note = $1", note).Scan(&rows))
+	return rows
+}
+
+// refused checks that a call's one attempt was refused as a write, by the node of info.
+func refused(t *testing.T, name string, err error, info *pgxread.ReadInfo) {
+	t.Helper()
+	told, ok := errors.AsType[*pgxread.WriteInReadError](err)
+	if !ok || !errors.Is(err, pgxread.ErrWriteInRead) {
+		t.Errorf("%s: error %v, want ErrWriteInRead", name, err)
+		return
+	}
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pgErr.Code != "25006" || told.Node != info.Node || info.Attempts != 1 {
+		t.Errorf("%s: %+v on %s after %d attempts, want SQLSTATE 25006 of the first node", name, told, info.Node, info.Attempts)
+	}
+}
+
+// secondOfABatch runs a statement as the second of a batch whose first one is answered.
+func secondOfABatch(t *testing.T) func(context.Context, *pgxread.Reader, string) error {
+	t.Helper()
+	return func(ctx context.Context, r *pgxread.Reader, sql string) error {
+		b := &pgx.Batch{}
+		b.Queue("SELECT 1")
+		b.Queue(sql)
+		br := r.SendBatch(ctx, b)
+		_, err := br.Exec()
+		must(t, err)
+		var n int
+		err = br.QueryRow().Scan(&n)
+		if again := br.Close(); !errors.Is(again, pgxread.ErrWriteInRead) {
+			t.Errorf("Close of the batch: %v, want ErrWriteInRead", again)
+		}
+		return err
 	}
 }
 

@@ -161,9 +161,9 @@ func TestMinConnsObeyTheGuard(t *testing.T) {
 	eventually(t, "r1 has its minimum", func() bool { return w.Pool("r1").Stat().IdleConns() >= 2 })
 	must(t, w.Set().Breaker("r1").Force(breaker.ForcedOpen, "test"))
 	eventually(t, "r1 has no connection", func() bool { return w.Pool("r1").Stat().TotalConns() == 0 })
-	before, _ := w.dialled("r1")
+	before := w.count("r1").requests
 	w.spread(t, 200)
-	if after, _ := w.dialled("r1"); after != before {
+	if after := w.count("r1").requests; after != before {
 		t.Errorf("%d dials to r1 while it was open, want 0", after-before)
 	}
 	must(t, w.Set().Breaker("r1").Force(breaker.Closed, "test"))
