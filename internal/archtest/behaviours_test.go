@@ -62,7 +62,7 @@ func checkBehaviourTests(tree fs.FS) []string {
 				faults = append(faults, fmt.Sprintf("%s: names %s, which is not in %s", page, link[1], file))
 			}
 		}
-		for _, section := range strings.Split("\n"+text, "\n##") {
+		for section := range strings.SplitSeq("\n"+text, "\n##") {
 			if entry := behaviourEntry.FindStringSubmatch("##" + section); entry != nil && !testLink.MatchString(section) {
 				faults = append(faults, fmt.Sprintf("%s: entry %s names no test: link one, or move it to the list of what is not shown yet", page, entry[1]))
 			}
