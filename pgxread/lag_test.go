@@ -198,53 +198,54 @@ func (w *watched) staysFitWhileIdle(t *testing.T, node string, samples int) bool
 func TestCatchingUpUnderBurstsDoesNotFlap(t *testing.T) {
 	broken(t)
 	s := quick()
-	s.Trip, s.Open.Base, s.Open.Max = time.Second, 6*time.Second, time.Minute
+	s.Trip, s.Open.Base, s.Open.Max = time.Second, 8*time.Second, time.Minute // more than twice what the bursts take
 	w := open(t, s, []string{"r1", "r2"})
 	w.usable(t, "r1", "r2")
 	w.write(t, 50)
 	must(t, pg.Pause(t.Context(), "r1"))
 	w.opensBy(t, "r1", "lag")
-	crossed := 0
-	for w.stats("r1").Breaker.RetryAfter > 2*time.Second {
+	const enough = 4 // samples on one side of a threshold, one more than the breaches that open
+	late, fresh := func(lag time.Duration) bool { return lag > s.Trip }, func(lag time.Duration) bool { return lag < s.Reenter }
+	for range 3 {
 		must(t, pg.Resume(t.Context(), "r1"))
-		w.lags(t, "r1", func(lag time.Duration) bool { return lag < s.Reenter })
+		w.lags(t, "r1", enough, fresh)
 		must(t, pg.Pause(t.Context(), "r1"))
-		w.lags(t, "r1", func(lag time.Duration) bool { return lag > s.Trip })
-		crossed++
+		w.lags(t, "r1", enough, late)
 	}
 	must(t, pg.SetApplyDelay(t.Context(), "r1", 500*time.Millisecond)) // between re-entry and trip
 	must(t, pg.Resume(t.Context(), "r1"))
-	if crossed < 2 {
-		t.Errorf("the lag crossed the limit %d times in the open period, want at least 2", crossed)
-	}
 	eventually(t, "r1 was probed twice between the thresholds", func() bool {
 		return w.stats("r1").Breaker.ProbeSuccesses >= 2 || len(w.seen("r1")) > 2
 	})
-	if changes := w.seen("r1"); len(changes) != 2 || changes[1].To != breaker.HalfOpen {
-		t.Fatalf("transitions %v, want it to rest half_open after %d crossings", path(changes), crossed)
+	if got := path(w.seen("r1")); !slices.Equal(got, []breaker.State{breaker.Open, breaker.HalfOpen}) {
+		t.Fatalf("transitions %v after 3 crossings of the limit, want open, half_open, and rest there", got)
 	}
 	must(t, pg.SetApplyDelay(t.Context(), "r1", 0))
 	w.usable(t, "r1")
-	w.lags(t, "r1", func(lag time.Duration) bool { return lag < s.Reenter })
+	w.lags(t, "r1", enough, fresh)
 	if got := path(w.seen("r1")); !slices.Equal(got, []breaker.State{breaker.Open, breaker.HalfOpen, breaker.Closed}) {
-		t.Errorf("transitions %v after %d crossings of the limit, want open, half_open, closed", got, crossed)
+		t.Errorf("transitions %v, want open, half_open, closed", got)
 	}
 }
 
 // path is the states that were entered.
 func path(changes []change) (states []breaker.State) {
-	for _, c := range changes {
-		states = append(states, c.To)
+	for i := range changes {
+		states = append(states, changes[i].To)
 	}
 	return states
 }
 
-// lags has a node sampled until its lag is as wanted.
-func (w *watched) lags(t *testing.T, node string, want func(time.Duration) bool) {
+// lags has a node sampled until its lag was as wanted for that many samples in a row.
+func (w *watched) lags(t *testing.T, node string, samples int, want func(time.Duration) bool) {
 	t.Helper()
+	row := 0
 	eventually(t, node+" has the wanted lag", func() bool {
 		must(t, w.Set().Refresh(t.Context()))
-		return want(w.stats(node).Lo)
+		if row++; !want(w.stats(node).Lo) {
+			row = 0
+		}
+		return row == samples
 	})
 }
 

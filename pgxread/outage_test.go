@@ -196,7 +196,7 @@ func TestFrozenReplicaCostsFewReads(t *testing.T) {
 	for i := 1; i < len(changes); i++ {
 		check, end := changes[i-1], changes[i]
 		if check.To == breaker.HalfOpen && len(between(reads, check.told, end.told)) == 0 {
-			t.Errorf("no read began and ended in the %v of check %d", end.told.Sub(check.told), i/2+1)
+			t.Errorf("no read began and ended in the %v of check %d", end.told.Sub(check.told), i/2)
 		}
 	}
 	w.usable(t, "r1")

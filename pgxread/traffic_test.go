@@ -3,6 +3,8 @@ package pgxread_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,10 +75,7 @@ func (w *watched) readOnce(ctx context.Context) read {
 	r.ended = time.Now()
 	d.Lock()
 	defer d.Unlock()
-	r.dialled = map[string]int{}
-	for node, n := range d.at {
-		r.dialled[node] = n
-	}
+	r.dialled = maps.Clone(d.at)
 	return r
 }
 
@@ -105,10 +104,8 @@ func (w *watched) reading(t *testing.T, n int, pace time.Duration) (stop func() 
 		for _, of := range reads {
 			all = append(all, of...)
 		}
-		for _, r := range all {
-			if r.err != nil {
-				t.Fatalf("a read failed: %v", r.err)
-			}
+		if i := slices.IndexFunc(all, func(r read) bool { return r.err != nil }); i >= 0 {
+			t.Fatalf("a read failed: %v", all[i].err)
 		}
 		return all
 	}
@@ -131,12 +128,10 @@ func leftAlone(t *testing.T, node string, reads []read) {
 	if len(reads) == 0 {
 		t.Errorf("no reads while %s was out: nothing is shown", node)
 	}
-	for _, r := range reads {
-		if r.info.Node == node || r.info.Attempts != 1 || r.dialled[node] != 0 {
-			t.Errorf("a read while %s was out: on %s, %d attempts, %d dials to %[1]s; want one attempt elsewhere, 0 dials",
-				node, r.info.Node, r.info.Attempts, r.dialled[node])
-			return
-		}
+	wrong := of(reads, func(r read) bool { return r.info.Node == node || r.info.Attempts != 1 || r.dialled[node] != 0 })
+	if len(wrong) != 0 {
+		t.Errorf("%d of %d reads while %s was out went there; the first on %s, %d attempts, %d dials to %[3]s; want one attempt elsewhere, 0 dials",
+			len(wrong), len(reads), node, wrong[0].info.Node, wrong[0].info.Attempts, wrong[0].dialled[node])
 	}
 }
 
