@@ -83,7 +83,7 @@ func (c *Choice) Eligible() bool {
 	case n == nil || c.done:
 		return false
 	case c.view == nil:
-		return true
+		return n.view.Load().condition != NotPrimary
 	case !n.admits():
 		return false
 	}

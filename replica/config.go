@@ -8,7 +8,7 @@ import (
 
 // Config sets up a Set. Zero fields take their defaults.
 type Config struct {
-	// Primary is sampled for the reference position. Required. Its Probe, Fence are not used.
+	// Primary is sampled for the reference position. Required. Its Probe is not used; its Fence is called when it turns out to be in recovery.
 	Primary Node
 	// Replicas are the nodes to choose from: 0 to 64, also changed later by Add and Remove.
 	Replicas []Node
@@ -56,6 +56,7 @@ type Settings struct {
 
 	// Failures is how many failed reads in a row open a replica's breaker. Default 3.
 	Failures int
-	// Open is the open period. Default base 2 s, maximum 60 s, jitter up to 0.5 s, sticky 10 s (REQ-B6).
+	// Open is the open period. Default base 2 s, maximum 60 s, jitter up to 0.5 s, sticky 10 s (REQ-B6);
+	// a negative Jitter or Sticky is none.
 	Open breaker.Backoff
 }

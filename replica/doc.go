@@ -16,11 +16,13 @@
 // # Concurrency
 //
 // All methods of [Set] may be called at any time from any goroutine. [Set.Pick],
-// [Choice.Done] and [Choice.Eligible] take no lock, do no I/O, and allocate
-// nothing unless the read is refused. NewSet starts one goroutine per node, its
-// sampler, and [Set.Close] waits for all of them. Each sampler has its own
-// connection; a connection is used by its sampler only. Observer functions are
-// called with no lock held, in order for each node, on the goroutine that made
-// the event: a sampler, or the caller whose failed read opened a breaker. They
-// must be quick and must not call Close, Add or Remove.
+// [Choice.Done] and [Choice.Eligible] do no I/O; they take no lock and allocate
+// nothing, but for a read that is refused, a read that failed (its breaker judges
+// it under a lock), and with Settings.CountRequests a replica that is late.
+// NewSet starts one goroutine per node, its sampler, and [Set.Close] waits for all
+// of them. Each sampler has its own connection; a connection is used by its
+// sampler only. Observer functions are called in order for each node, on the
+// goroutine that made the event: a sampler, a timer, the caller whose failed read
+// opened a breaker, or the caller of Reconfigure. They must be quick, may call Pick,
+// Stats and Admits, and must not call Close, Add, Remove, Reconfigure, Ready or Refresh.
 package replica

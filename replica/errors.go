@@ -10,8 +10,8 @@ var (
 	// ErrNoReplica is matched by a *NoReplicaError: no replica may take the read.
 	ErrNoReplica = errors.New("replica: no replica may take this read")
 	// ErrSaturated is matched by a *NoReplicaError whose only obstacle is that
-	// every eligible replica has its cap of reads in flight (REQ-R17).
-	ErrSaturated = errors.New("replica: every eligible replica is at its cap of reads in flight")
+	// every eligible node has its cap of reads in flight (REQ-R17).
+	ErrSaturated = errors.New("replica: every eligible node is at its cap of reads in flight")
 	// ErrClosed is returned once the Set was closed.
 	ErrClosed = errors.New("replica: set is closed")
 )
@@ -34,6 +34,9 @@ type NoReplicaError struct {
 func (e *NoReplicaError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.sentinel().Error())
+	if len(e.Reasons) == 0 {
+		b.WriteString(": the set has no replicas")
+	}
 	for i, r := range e.Reasons {
 		b.WriteString([]string{": ", "; "}[min(i, 1)])
 		b.WriteString(r.Node + ": " + r.Condition.String())

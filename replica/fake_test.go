@@ -26,7 +26,7 @@ type server struct {
 		connects int
 		probes   int
 		fences   int
-		probeErr error
+		probe    func() (breaker.Outcome, error) // nil: a Success
 	}
 }
 
@@ -93,11 +93,14 @@ func (s *server) Look(ctx context.Context) (replica.Look, error) {
 
 func (s *server) Close() {}
 
-func (s *server) probe(context.Context) error {
+func (s *server) probe(context.Context) (breaker.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.probes++
-	return s.mu.probeErr
+	if s.mu.probe == nil {
+		return breaker.Success, nil
+	}
+	return s.mu.probe()
 }
 
 func (s *server) fence() {

@@ -1,6 +1,10 @@
 package replica
 
-import "context"
+import (
+	"context"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
 
 // Look is what a driver saw of a node at one instant.
 type Look struct {
@@ -52,9 +56,10 @@ type Node struct {
 	Target any
 	// Connect opens the sampler's connection. Required.
 	Connect Connector
-	// Probe makes a trivial read through the application's pool; it re-admits a
-	// replica that was open (REQ-R9). nil: the catch-up probe alone decides.
-	Probe func(ctx context.Context) error
+	// Probe makes a trivial read through the application's pool and says what its end
+	// means; a Success re-admits a replica that was open (REQ-R9), Ignored decides
+	// nothing (an exhausted pool, say). nil: the catch-up probe alone decides.
+	Probe func(ctx context.Context) (breaker.Outcome, error)
 	// Fence is called when a replica leaves the read set because its breaker
 	// opened or it is no longer a replica of this primary: the place to drop idle
 	// connections. It must not block. nil: nothing is done.

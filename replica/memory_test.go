@@ -79,7 +79,6 @@ func TestSuspendedMachineForgets(t *testing.T) {
 	s.replicas.Store(&nodes)
 	s.settings.Store(new(withDefaults(Settings{})))
 	n.last.ok = true
-	s.base = s.base.Add(0)
 	l := looked{recv: 1}
 	s.otherHistoryLocked(l) // sets the reference
 	if s.otherHistoryLocked(l) {

@@ -81,9 +81,8 @@ func (n *node) onTransition(t breaker.Transition) {
 	case breaker.HalfOpen:
 		n.ramp.Store(math.MaxInt64) // no read slips in at a full share before the ramp begins
 		n.demand.nudge()
-	case breaker.Closed:
+	case breaker.Closed, breaker.ForcedClosed, breaker.Disabled:
 		n.ramp.Store(n.set.now() + 1)
-	case breaker.ForcedClosed, breaker.Disabled:
 	}
 	tell(n, "OnTransition", n.set.observer.OnTransition, t)
 }

@@ -77,7 +77,7 @@ func drawTwo(x, count uint64) (i, j uint64) {
 // admit reserves a place on a node that is fit for any read, unless it is at its
 // cap, its breaker refuses after all, or a newer sample bars it. Else the zero Choice.
 func (s *Set) admit(n *node, st *Settings, now, limit int64) Choice {
-	permit, ok := n.enter()
+	permit, ok := n.allow()
 	if !ok {
 		return Choice{}
 	}
@@ -89,10 +89,18 @@ func (s *Set) admit(n *node, st *Settings, now, limit int64) Choice {
 	return Choice{node: n, view: v, now: now, limit: limit, permit: permit}
 }
 
-// enter counts a read in, unless the node is at its cap or its breaker refuses.
-func (n *node) enter() (permit breaker.Permit, ok bool) {
+// enter counts a read in, unless the node is at its cap.
+func (n *node) enter() bool {
 	if v := n.reads.Add(1); n.MaxInFlight > 0 && int(int32(v)) > n.MaxInFlight {
 		n.reads.Add(-1)
+		return false
+	}
+	return true
+}
+
+// allow is enter, and asks the breaker.
+func (n *node) allow() (permit breaker.Permit, ok bool) {
+	if !n.enter() {
 		return permit, false
 	}
 	permit, err := n.breaker.Allow()
@@ -103,7 +111,7 @@ func (n *node) enter() (permit breaker.Permit, ok bool) {
 	return permit, true
 }
 
-// giveBack undoes enter.
+// giveBack undoes allow.
 func (n *node) giveBack(permit *breaker.Permit) {
 	permit.DoneAs(breaker.Ignored, nil)
 	n.reads.Add(-1)
@@ -181,7 +189,7 @@ func nth(set, n uint64) int {
 
 // admitUnverified is admit for a read that accepts a node which was fresh when the primary was last seen.
 func (s *Set) admitUnverified(n *node, st *Settings, r *Requirement, now, limit int64) Choice {
-	permit, ok := n.enter()
+	permit, ok := n.allow()
 	if !ok {
 		return Choice{}
 	}
@@ -195,8 +203,7 @@ func (s *Set) admitUnverified(n *node, st *Settings, r *Requirement, now, limit 
 
 func (s *Set) pickPrimary(r Requirement) (Choice, error) {
 	n := s.primary
-	if v := n.reads.Add(1); n.MaxInFlight > 0 && int(int32(v)) > n.MaxInFlight || r.Except == n.Name {
-		n.reads.Add(-1)
+	if s.ctx.Err() != nil || r.Except == n.Name || n.view.Load().condition == NotPrimary || !n.enter() {
 		return Choice{}, s.refusePrimary(r)
 	}
 	return Choice{node: n}, nil

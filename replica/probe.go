@@ -40,10 +40,7 @@ func (n *node) attempt(ctx context.Context) (breaker.Outcome, error) {
 	if n.Probe == nil || n.breaker.State() != breaker.HalfOpen {
 		return breaker.Success, nil
 	}
-	if err := n.safeProbe(ctx); err != nil {
-		return breaker.Failure, err
-	}
-	return breaker.Success, nil
+	return n.safeProbe(ctx)
 }
 
 // settle tells the breaker the lag; without a lag rule it only looks whether the node answers.
@@ -105,10 +102,10 @@ func (n *node) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (n *node) safeProbe(ctx context.Context) (err error) {
+func (n *node) safeProbe(ctx context.Context) (o breaker.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = n.panicked("Probe", p)
+			o, err = breaker.Failure, n.panicked("Probe", p)
 		}
 	}()
 	return n.Probe(ctx)

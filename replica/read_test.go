@@ -358,3 +358,36 @@ func TestConfigFaultsAllAtOnce(t *testing.T) {
 		t.Errorf("re-entry below the round trips: %v", err)
 	}
 }
+
+// REQ-R12: a read that asks for the primary is refused while the server of that name is in recovery:
+// nothing bounds how old it is. And while it is at its cap (REQ-R17).
+func TestPrimaryOnlyNeedsAPrimary(t *testing.T) {
+	inBubble(t, 1, func(cfg *replica.Config) { cfg.Primary.MaxInFlight = 1 }, func(c *cluster) {
+		only := replica.Requirement{PrimaryOnly: true}
+		held, err := c.Pick(only)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = c.Pick(only); !errors.Is(err, replica.ErrSaturated) {
+			t.Errorf("at its cap: %v", err)
+		}
+		c.primary.set(func(l *replica.Look) { l.InRecovery = true })
+		time.Sleep(time.Second)
+		if held.Eligible() {
+			t.Error("still eligible on a server in recovery")
+		}
+		held.Done(nil)
+		if _, err = c.Pick(only); !errors.Is(err, replica.ErrNoReplica) || !strings.Contains(err.Error(), "not_primary (it is in recovery") {
+			t.Errorf("in recovery: %v", err)
+		}
+		c.primary.set(func(l *replica.Look) { l.InRecovery = false })
+		time.Sleep(2 * time.Second)
+		if _, err = c.Pick(only); err != nil {
+			t.Errorf("primary again: %v", err)
+		}
+		c.Close()
+		if _, err = c.Pick(only); !errors.Is(err, replica.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}

@@ -43,10 +43,16 @@ func (s *Set) reason(n *node, st *Settings, r *Requirement, now int64) (NodeReas
 }
 
 func (s *Set) refusePrimary(r Requirement) error {
+	if s.ctx.Err() != nil {
+		return ErrClosed
+	}
 	n := s.primary
 	reason := NodeReason{Node: n.Name, Condition: Saturated, Detail: fmt.Sprintf("%d reads in flight, its cap", n.MaxInFlight)}
-	if r.Except == n.Name {
+	switch v := n.view.Load(); {
+	case r.Except == n.Name:
 		reason.Condition, reason.Detail = Excepted, "the read asked for another node"
+	case v.condition == NotPrimary:
+		reason.Condition, reason.Detail = v.condition, v.detail
 	}
 	return &NoReplicaError{Reasons: []NodeReason{reason}}
 }

@@ -15,10 +15,22 @@ func (n *node) run(ctx context.Context, turn func(context.Context) time.Duration
 	defer close(n.stopped)
 	defer n.disconnect()
 	for ctx.Err() == nil {
-		wait := turn(ctx)
+		wait := n.safeTurn(ctx, turn)
 		n.markFirst()
 		n.rest(ctx, wait)
 	}
+}
+
+// safeTurn keeps a sampler going whatever panics in it (REQ-R5): its samples age, so its
+// replica leaves the read set by itself if that goes on.
+func (n *node) safeTurn(ctx context.Context, turn func(context.Context) time.Duration) (wait time.Duration) {
+	defer func() {
+		if p := recover(); p != nil {
+			_ = n.panicked("sampler", p)
+			wait = n.set.settings.Load().Calm
+		}
+	}()
+	return turn(ctx)
 }
 
 func (n *node) rest(ctx context.Context, d time.Duration) {

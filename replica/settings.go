@@ -14,8 +14,8 @@ const (
 	// MinReenter is the least re-entry threshold: the catch-up probe that is compared
 	// with it takes a look at the primary, one at the replica and a pause between.
 	MinReenter = 10 * time.Millisecond
-	// maxReplicas is how many replicas a Set may have: a pick keeps its candidates in
-	// an array of this size on its stack.
+	// maxReplicas is how many replicas a Set may have: a pick keeps its candidates as
+	// the bits of one word.
 	maxReplicas = 64
 	// jitter is the share by which a sampling interval varies to either side.
 	jitter = 0.1
@@ -49,6 +49,7 @@ func withDefaults(s Settings) Settings {
 	orDefault(&s.Open.Max, max(time.Minute, s.Open.Base))
 	orDefault(&s.Open.Jitter, 500*time.Millisecond)
 	orDefault(&s.Open.Sticky, 10*time.Second)
+	s.Open.Sticky = max(s.Open.Sticky, 0)
 	return s
 }
 
@@ -80,7 +81,7 @@ func (s *Settings) validate() error {
 		}
 	}
 	for _, f := range s.durations() {
-		fault(f.value < 0, "%s is %v: it must not be negative", f.name, f.value)
+		fault(f.value < 0, "%s is %v: it must not be negative; 0 is the default", f.name, f.value)
 	}
 	fault(s.Breaches < 0, "Breaches is %d: give at least 1", s.Breaches)
 	fault(s.Failures < 0, "Failures is %d: give at least 1", s.Failures)

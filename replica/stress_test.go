@@ -3,6 +3,7 @@ package replica_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,26 +107,28 @@ func churn(c *cluster, i int) {
 // The cap of reads in flight is never exceeded, whoever asks at once (REQ-R17).
 func TestCapHoldsUnderConcurrency(t *testing.T) {
 	inBubble(t, 1, func(cfg *replica.Config) { cfg.Replicas[0].MaxInFlight = 3 }, func(c *cluster) {
-		var now, most atomic.Int64
+		var now, most, refused atomic.Int64
 		var wg sync.WaitGroup
 		for range 64 {
 			wg.Go(func() {
 				for range 2000 {
 					choice, err := c.Pick(replica.Requirement{})
 					if err != nil {
+						refused.Add(1)
 						continue
 					}
 					n := now.Add(1)
 					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 					}
+					runtime.Gosched() // lets the others meet it
 					now.Add(-1)
 					choice.Done(nil)
 				}
 			})
 		}
 		wg.Wait()
-		if got := most.Load(); got > 3 {
-			t.Errorf("%d reads at once, cap 3", got)
+		if got := most.Load(); got != 3 || refused.Load() == 0 {
+			t.Errorf("%d reads at once and %d refused, want the cap of 3 reached and kept", got, refused.Load())
 		}
 	})
 }

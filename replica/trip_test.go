@@ -338,3 +338,80 @@ func TestSamplingIsCalmWhileOpenAndFastInDoubt(t *testing.T) {
 		}
 	})
 }
+
+// REQ-R9: a failing or panicking probe opens again; one that says nothing (a full pool) decides nothing.
+func TestProbeOutcomes(t *testing.T) {
+	probes := map[string]struct {
+		probe func() (breaker.Outcome, error)
+		want  breaker.State
+	}{
+		"fails":   {func() (breaker.Outcome, error) { return breaker.Failure, errors.New("no answer") }, breaker.Open},
+		"panics":  {func() (breaker.Outcome, error) { panic("probe") }, breaker.Open},
+		"ignored": {func() (breaker.Outcome, error) { return breaker.Ignored, errors.New("pool exhausted") }, breaker.HalfOpen},
+	}
+	for name, tc := range probes {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, nil, func(c *cluster) {
+				c.r[0].mu.Lock()
+				c.r[0].mu.probe = tc.probe
+				c.r[0].mu.Unlock()
+				c.r[0].fail(errors.New("gone"))
+				c.waitFor(2*time.Second, "open", func() bool { return c.state(0) == breaker.Open })
+				c.r[0].fail(nil)
+				time.Sleep(4 * time.Second)
+				c.wantState(0, tc.want)
+				c.r[0].mu.Lock()
+				c.r[0].mu.probe = nil
+				c.r[0].mu.Unlock()
+				c.waitFor(6*time.Second, "closed", func() bool { return c.state(0) == breaker.Closed })
+			})
+		})
+	}
+}
+
+// REQ-R14: that the primary cannot be looked at is no verdict on a replica that answers.
+func TestProbeWithoutThePrimaryDecidesNothing(t *testing.T) {
+	inBubble(t, 1, nil, func(c *cluster) {
+		c.r[0].fail(errors.New("gone"))
+		c.waitFor(2*time.Second, "open", func() bool { return c.state(0) == breaker.Open })
+		c.primary.fail(errors.New("gone too"))
+		c.r[0].fail(nil)
+		time.Sleep(10 * time.Second)
+		c.wantState(0, breaker.HalfOpen)
+		c.primary.fail(nil)
+		c.waitFor(4*time.Second, "closed", func() bool { return c.state(0) == breaker.Closed })
+	})
+}
+
+// REQ-B1: an operator who forces a replica's breaker closed gets its full share back, by the ramp.
+func TestForcedClosedRampsUp(t *testing.T) {
+	for _, forced := range []breaker.State{breaker.ForcedClosed, breaker.Disabled} {
+		inBubble(t, 2, nil, func(c *cluster) {
+			c.r[0].fail(errors.New("gone"))
+			c.waitFor(5*time.Second, "half-open was seen", func() bool { return len(c.transitions()) > 2 })
+			c.r[0].fail(nil)
+			if err := c.Breaker("r1").Force(forced, "test"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(11 * time.Second)
+			if got := c.stats(0).Share; got != 1 {
+				t.Errorf("%v: share = %v after the ramp", forced, got)
+			}
+		})
+	}
+}
+
+// REQ-B6: Sticky can be switched off.
+func TestStickyCanBeSwitchedOff(t *testing.T) {
+	inBubble(t, 1, func(cfg *replica.Config) { cfg.Open.Sticky = -1 }, func(c *cluster) {
+		for range 2 {
+			c.r[0].fail(errors.New("gone"))
+			c.waitFor(2*time.Second, "open", func() bool { return c.state(0) == breaker.Open })
+			if got := c.stats(0).Breaker.OpenPeriod; got != 2*time.Second {
+				t.Errorf("open period %v, want the base", got)
+			}
+			c.r[0].fail(nil)
+			c.waitFor(5*time.Second, "closed", func() bool { return c.state(0) == breaker.Closed })
+		}
+	})
+}
