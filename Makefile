@@ -77,8 +77,9 @@ bench: $(BIN)/benchstat deps ## Benchmarks, ten runs, summarised by benchstat
 	$(BIN)/benchstat bench.txt
 
 .PHONY: prove
-prove: deps ## The long versions of everything: more seeds and rounds, race x 10, fuzzing, lab scenarios five times
+prove: deps ## The long versions of everything: more seeds and rounds, a million calls under race, race x 10, fuzzing, lab scenarios five times
 	BREAKWATER_PROVE=1 go test -count=1 -timeout 60m work
+	BREAKWATER_PROVE=1 GORACE=halt_on_error=1 go test -race -count=1 -timeout 60m -run '^TestManyAtOnce$$' ./pgxread
 	$(MAKE) race COUNT=10
 	$(MAKE) fuzz
 	tools/prove-lab.sh

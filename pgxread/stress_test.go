@@ -17,7 +17,7 @@ import (
 // behaviours-routing 45b: reads and writes from 64 goroutines over sets of one and of
 // three, while nodes come and go. Nothing panics, hangs, races or is lost.
 func TestManyAtOnce(t *testing.T) {
-	calls := 10_000
+	calls := 40_000 // about 10 s; three times that with -race
 	if os.Getenv("BREAKWATER_PROVE") != "" {
 		calls = 1_000_000
 	}
@@ -41,7 +41,9 @@ func TestManyAtOnce(t *testing.T) {
 				case i%1000 == 0:
 					if w.RemoveReplica("r3") == nil {
 						moves.Add(1)
-						must(t, w.AddReplica(pgxread.Node{Name: "r3", DSN: dsn("r3")}))
+						if err := w.AddReplica(pgxread.Node{Name: "r3", DSN: dsn("r3")}); err != nil {
+							t.Errorf("AddReplica: %v", err)
+						}
 					}
 				case i%10 == 0:
 					if _, err := w.Exec(t.Context(), "INSERT INTO tick VALUES ($1)", i); err != nil {
