@@ -50,12 +50,14 @@ $(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck &: tools/go.mod tools/g
 tools: $(GOLANGCI) ## Build the linter, benchstat and govulncheck into bin/
 
 .PHONY: lint
-lint: $(GOLANGCI) ## vet, golangci-lint, go fix and tidy, per module
+lint: $(GOLANGCI) ## vet, golangci-lint, go fix and tidy, per module; go.work.sum
 	go vet work
 	@bad=; for m in $(MODULES); do (cd $$m && echo "lint $$m" && $(GOLANGCI) run ./...) || bad="$$bad $$m"; done; \
 	  test -z "$$bad" || { echo "the linter found faults in:$$bad"; exit 1; }
 	@out=$$(go fix -diff work 2>&1) || true; test -z "$$out" || { echo "$$out"; echo "run: go fix work"; exit 1; }
 	@for m in $(MODULES) $(CURDIR)/tools; do (cd $$m && GOWORK=off go mod tidy -diff); done
+	@before=$$(cat go.work.sum); go list -m all >/dev/null; test "$$before" = "$$(cat go.work.sum)" || \
+	  { echo "go list -m all has changed go.work.sum: commit it, or it changes in every clone"; exit 1; }
 
 .PHONY: format
 format: $(GOLANGCI) ## Rewrite the files as the linter wants them formatted
