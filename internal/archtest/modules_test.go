@@ -58,7 +58,7 @@ func hasLine(text, want string) bool {
 
 var recordName = regexp.MustCompile(`^docs/adr/(\d{4})-[a-z0-9-]+\.md$`)
 
-// checkDecisionRecords: numbered from 0001 without a gap, each of them in the index.
+// checkDecisionRecords: numbered from 0001 without a gap, titled so, each of them in the index.
 func checkDecisionRecords(tree fs.FS) []string {
 	var faults []string
 	index := read(tree, "docs/adr/README.md")
@@ -74,6 +74,9 @@ func checkDecisionRecords(tree fs.FS) []string {
 			faults = append(faults, fmt.Sprintf("%s: number %04d where %04d comes next: numbers have no gap and no double", name, number, next))
 		}
 		next = number + 1
+		if title := "# " + match[1] + ": "; !strings.HasPrefix(read(tree, name), title) {
+			faults = append(faults, fmt.Sprintf("%s: does not begin with %q and its title", name, title))
+		}
 		if !strings.Contains(index, "("+path.Base(name)+")") {
 			faults = append(faults, "docs/adr/README.md: does not link "+path.Base(name))
 		}
