@@ -9,7 +9,7 @@ import (
 // SampleSQL samples a primary or a replica in one round trip. It takes no
 // parameters and returns one row, which [ScanLook] reads. It needs a role with the
 // rights of pg_monitor (without them the WAL receiver's columns are null) and
-// PostgreSQL 10 or later.
+// PostgreSQL 13 or newer.
 //
 // The reference on a primary is the insert position: with synchronous_commit=off a
 // commit is acknowledged before its WAL is written, and an acknowledged commit was
