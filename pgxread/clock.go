@@ -138,17 +138,27 @@ func (k *clock) attach(c *call, socket net.Conn) error {
 	if c.timeout == 0 {
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if t := &c.time; t.unhook != nil {
-		t.unhook()
-		t.unhook = nil
+	unhook, expired := k.connected(c, socket)
+	if unhook != nil {
+		unhook()
 	}
-	if c.time.expired {
+	if expired {
 		return context.DeadlineExceeded
 	}
-	c.time.socket = socket
 	return nil
+}
+
+// connected notes the connection of c. The caller's context is let go by unhook, with no
+// lock held: see waiting.
+func (k *clock) connected(c *call, socket net.Conn) (unhook func() bool, expired bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := &c.time
+	unhook, t.unhook = t.unhook, nil
+	if !t.expired {
+		t.socket = socket
+	}
+	return unhook, t.expired
 }
 
 // stop ends the timing of c; usable tells whether its connection lives on, which then
@@ -157,6 +167,12 @@ func (k *clock) stop(c *call, usable bool) {
 	if c.timeout == 0 {
 		return
 	}
+	if unhook := k.ended(c, usable); unhook != nil {
+		unhook()
+	}
+}
+
+func (k *clock) ended(c *call, usable bool) (unhook func() bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := &c.time
@@ -165,13 +181,12 @@ func (k *clock) stop(c *call, usable bool) {
 	if t.own != nil {
 		t.own.Stop()
 	}
-	if t.unhook != nil {
-		t.unhook()
-	}
 	if t.expired && usable && t.socket != nil {
 		_ = t.socket.SetDeadline(time.Time{}) // fails on a closed connection only
 	}
 	t.socket = nil
+	unhook, t.unhook = t.unhook, nil
+	return unhook
 }
 
 // ran tells whether the time of c has run out.
@@ -184,24 +199,50 @@ func (k *clock) ran(c *call) bool {
 	return c.time.expired
 }
 
-// waiting is the channel that ends the wait of c for a connection.
+// waiting is the channel that ends the wait of c for a connection. The caller's context
+// is asked before and after the lock is held, never under it: it may be a call on this
+// clock itself, where a hook of the pool reads with the context that it was given.
 func (k *clock) waiting(c *call) <-chan struct{} {
+	parent := c.parent.Done()
+	wake, first := k.wait(c)
+	if !first || parent == nil {
+		return wake
+	}
+	unhook := context.AfterFunc(c.parent, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		c.wakeLocked()
+	})
+	if !k.hook(c, unhook) {
+		unhook()
+	}
+	return wake
+}
+
+// hook keeps what lets the caller's context go, unless the wait is over already.
+func (k *clock) hook(c *call, unhook func() bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := &c.time
+	if t.stopped || t.socket != nil {
+		return false
+	}
+	t.unhook = unhook
+	return true
+}
+
+// wait makes the channel if this is the first to ask for it.
+func (k *clock) wait(c *call) (wake <-chan struct{}, first bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := &c.time
 	if t.wake != nil {
-		return t.wake
+		return t.wake, false
 	}
 	t.wake = make(chan struct{})
-	switch {
-	case t.expired || t.stopped:
+	if t.expired || t.stopped {
 		c.wakeLocked()
-	case c.parent.Done() != nil:
-		t.unhook = context.AfterFunc(c.parent, func() {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			c.wakeLocked()
-		})
+		return t.wake, false
 	}
-	return t.wake
+	return t.wake, true
 }

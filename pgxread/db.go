@@ -29,7 +29,8 @@ type DB struct {
 }
 
 // Open makes the pools and starts the samplers, and waits until each node was sampled
-// once or failed to be, which takes at most the sample timeout. It succeeds with any
+// once or failed to be, which takes at most two sample timeouts: the primary's sample,
+// then the replicas' at once. It succeeds with any
 // number of nodes down, the primary too: what needs a server to be seen is its
 // node's condition, in replica.ErrNoReplica and in Set().Stats(). Its error names every
 // fault of cfg, or is ctx's own. No error holds a DSN.
@@ -101,7 +102,7 @@ func (db *DB) openPools(ctx context.Context, plans []*plan) ([]replica.Node, err
 // ready waits for the first samples; a Set that was not ready in time shows that itself.
 func (db *DB) ready(ctx context.Context) error {
 	const slack = 500 * time.Millisecond
-	wait := orDefault(db.cfg.Settings.SampleTimeout, time.Second) + slack
+	wait := 2*db.set.Settings().SampleTimeout + slack
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if db.set.Ready(bounded) != nil && ctx.Err() != nil {

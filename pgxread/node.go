@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -107,14 +108,11 @@ func (n *node) admits() bool {
 }
 
 // probe makes the trivial read that re-admits a replica; its connection stays in the
-// pool for the reads that follow (REQ-R9).
-func (n *node) probe(ctx context.Context) error {
-	ctx = asCheck(ctx)
-	if d := n.db.cfg.CallTimeout; d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-	}
-	_, err := n.pool.Exec(ctx, "SELECT 1")
-	return err
+// pool for the reads that follow (REQ-R9). It is judged as any call is: a pool that is
+// exhausted says nothing about its node.
+func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
+	c := newCall(asCheck(ctx), n, &noIntent)
+	err := c.attempt(&exec{sql: "SELECT 1"})
+	outcome := c.outcome(err)
+	return outcome, c.finish(err)
 }

@@ -275,6 +275,9 @@ func (s *Set) Reconfigure(st Settings) error {
 	return nil
 }
 
+// Settings returns the settings in force, with their defaults filled in.
+func (s *Set) Settings() Settings { return *s.settings.Load() }
+
 // find returns the node of that name, nil if there is none.
 func (s *Set) find(name string) *node {
 	if name == s.primary.Name {
