@@ -28,14 +28,14 @@ type Settings struct {
 	// Trip is the lag above which a sample breaches. Default 500 ms. Never: the lag rule is inert (REQ-R11).
 	Trip time.Duration
 	// Reenter is the lag at or below which an open replica is re-admitted. Default 200 ms
-	// (if Trip is shorter than that: Trip/2). At least 10 ms, since the catch-up probe needs its round trips.
+	// or Trip/2 if that is less, but no less than 10 ms. At least 10 ms, since the catch-up probe needs its round trips.
 	Reenter time.Duration
 	// Breaches is how many breaches in a row open a replica's breaker. Default 3.
 	Breaches int
 	// CountRequests counts a breach per denied read instead of per sample (REQ-R4). Default false.
 	CountRequests bool
 	// MaxStaleness is the limit for reads that name none, compared with Hi.
-	// Default Trip + 1.1 × Calm + Fast (2.25 s with the defaults; source: docs/architecture.md), Never if Trip is Never.
+	// Default Trip + 1.1 × Calm + Fast (2.25 s with the defaults; source: docs/lag.md, "Rules"), at least what a healthy replica reaches between samples; Never if Trip is Never.
 	MaxStaleness time.Duration
 
 	// Calm is the interval between samples of a replica. Default 1.5 s, each with ± 10 % jitter.

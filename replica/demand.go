@@ -17,10 +17,9 @@ type demand struct {
 
 // round is one sample that somebody waits for. Its fields may be read once done is closed.
 type round struct {
-	done     chan struct{}
-	position uint64
-	sent     int64
-	err      error
+	done   chan struct{}
+	looked looked
+	err    error
 }
 
 // nudge wakes the sampler before its time.
@@ -53,7 +52,7 @@ func (d *demand) take() *round {
 
 func (r *round) finish(l looked, err error) {
 	if r != nil {
-		r.position, r.sent, r.err = l.Position, l.sent, err
+		r.looked, r.err = l, err
 		close(r.done)
 	}
 }

@@ -25,4 +25,5 @@
 // goroutine that made the event: a sampler, a timer, the caller whose failed read
 // opened a breaker, or the caller of Reconfigure. They must be quick, may call Pick,
 // Stats and Admits, and must not call Close, Add, Remove, Reconfigure, Ready or Refresh.
+// After Close none is called; one that is under way then may still end.
 package replica

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -79,7 +80,7 @@ func (s *Set) recordPrimary(l looked, err error) *view {
 func primaryView(l looked, err error) *view {
 	switch {
 	case err != nil:
-		return &view{condition: Unreachable, detail: err.Error(), asOf: never}
+		return &view{condition: Unreachable, detail: oneLine(err), asOf: never}
 	case l.InRecovery:
 		return &view{condition: NotPrimary, asOf: never, detail: "it is in recovery: name the server that takes writes as the primary"}
 	}
@@ -112,10 +113,13 @@ func (s *Set) otherHistoryLocked(l looked) bool {
 // holds another history. A primary that crashed comes back without the WAL that it had not
 // written, which no replica holds; one that was restored comes back without more.
 func (last *lastLook) prove(primary looked) {
-	if last.ok && last.err == nil && last.recv < primary.sent {
-		last.diverged = last.diverged || last.Position > primary.Position
-		last.unproven = false
+	if !last.ok || last.err != nil || last.recv >= primary.sent {
+		return
 	}
+	if last.SystemID == primary.SystemID && (last.timeline == primary.Timeline || last.timeline == 0 || primary.Timeline == 0) {
+		last.diverged = last.diverged || last.Position > primary.Position
+	}
+	last.unproven = false
 }
 
 // forgetLocked drops the memory; replicas are sampled anew at once.
@@ -123,6 +127,7 @@ func (s *Set) forgetLocked() {
 	s.looks.positions.reset()
 	s.looks.witnesses.reset()
 	for _, n := range *s.replicas.Load() {
+		n.last.diverged = false // by comparison with a history that is no longer the primary's
 		n.demand.nudge()
 	}
 }
@@ -141,6 +146,11 @@ func (s *Set) recordReplica(n *node, l looked, err error) *view {
 	}
 	newest, known := s.looks.positions.newest()
 	n.last.settleDoubt(err == nil && known && l.Position < newest)
+	for _, other := range *s.replicas.Load() {
+		if other != n {
+			s.judgeLocked(other) // it may have turned out to be the same server
+		}
+	}
 	return s.judgeLocked(n)
 }
 
@@ -148,6 +158,9 @@ func (s *Set) recordReplica(n *node, l looked, err error) *view {
 func (last *lastLook) take(l looked) {
 	if last.Instance != l.Instance {
 		last.timeline, last.diverged = 0, false
+	}
+	if l.Timeline != 0 && l.Timeline != last.timeline {
+		last.diverged = false // what it held of another timeline was compared with that
 	}
 	last.looked, last.ok = l, true
 	switch {
@@ -209,7 +222,7 @@ func (s *Set) conditionLocked(n *node) (Condition, string) {
 	last, p := &n.last, &s.looks.primary
 	switch {
 	case last.err != nil:
-		return Unreachable, last.err.Error()
+		return Unreachable, oneLine(last.err)
 	case !last.ok:
 		return NoSample, "it has not been sampled yet"
 	case s.looks.known && last.Instance != "" && last.Instance == p.Instance:
@@ -251,12 +264,34 @@ func (s *Set) twinLocked(n *node) (Condition, string) {
 }
 
 // lookAtPrimary waits for a look at the primary that begins now, shared by all who wait.
-func (s *Set) lookAtPrimary(ctx context.Context) (position uint64, sent int64, err error) {
+func (s *Set) lookAtPrimary(ctx context.Context) (*round, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.settings.Load().SampleTimeout) // one under way, then ours
 	defer cancel()
 	r := s.primary.demand.join()
-	if err := r.wait(ctx); err != nil {
-		return 0, 0, err
+	return r, r.wait(ctx)
+}
+
+// Confirm tells whether instance is the server that the newest sample of that replica saw; who
+// makes a connection for reads asks it. If it is another one (restarted or restored
+// since, or one of several behind an address), the sample says nothing about it: it is void, and a new
+// one is taken at once. An unknown name, or a replica without a sample, is confirmed.
+func (s *Set) Confirm(name, instance string) bool {
+	n := s.find(name)
+	if n == nil || n.breaker == nil {
+		return true
 	}
-	return r.position, r.sent, nil
+	s.looks.Lock()
+	defer s.looks.Unlock()
+	if !n.last.ok || n.last.Instance == instance {
+		return true
+	}
+	n.last.ok = false
+	s.judgeLocked(n)
+	n.demand.nudge()
+	return false
+}
+
+// oneLine puts the text of a driver's error on one line, as it stands in errors and logs of ours.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
 }

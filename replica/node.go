@@ -132,7 +132,7 @@ func (n *node) panicked(part string, p any) error {
 
 // tell calls an observer function; a panic in it is reported and harms nothing (REQ-B18).
 func tell[E any](n *node, part string, f func(E), event E) {
-	if f == nil {
+	if f == nil || n.set.ctx.Err() != nil { // timers of breakers outlive a closed Set
 		return
 	}
 	defer func() {

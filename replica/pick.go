@@ -19,7 +19,7 @@ func (s *Set) Pick(r Requirement) (Choice, error) {
 	}
 	nodes, st, now := *s.replicas.Load(), s.settings.Load(), s.now()
 	limit := st.limit(&r)
-	if n := drawFit(nodes, int64(st.Trip), now, limit); n != nil && n.Name != r.Except {
+	if n := drawFit(nodes, st, now, limit); n != nil && n.Name != r.Except {
 		if c := s.admit(n, st, now, limit); c.node != nil {
 			return c, nil
 		}
@@ -29,14 +29,14 @@ func (s *Set) Pick(r Requirement) (Choice, error) {
 
 // drawFit is the common case: two replicas drawn at random are both fit for any
 // read with this limit, and the one with fewer reads in flight is the choice. Else nil.
-func drawFit(nodes []*node, trip, now, limit int64) *node {
+func drawFit(nodes []*node, st *Settings, now, limit int64) *node {
 	if len(nodes) < 2 {
 		return nil
 	}
 	i, j := drawTwo(mix(now, nodes), uint64(len(nodes)))
 	a, b := nodes[i], nodes[j]
 	switch {
-	case !a.fit(trip, now, limit), !b.fit(trip, now, limit):
+	case !a.fit(st, now, limit), !b.fit(st, now, limit):
 		return nil
 	case b.inFlight() < a.inFlight():
 		return b
@@ -45,9 +45,9 @@ func drawFit(nodes []*node, trip, now, limit int64) *node {
 }
 
 // fit: nothing at all speaks against a read here.
-func (n *node) fit(trip, now, limit int64) bool {
+func (n *node) fit(st *Settings, now, limit int64) bool {
 	v := n.view.Load()
-	return v.fresh(now, trip, limit) && !v.down && n.ramp.Load() == 0 && n.admits()
+	return v.fresh(now, st, limit) && !v.down && n.ramp.Load() == 0 && n.admits()
 }
 
 // mix makes random bits from what a pick has at hand anyway: the nanoseconds of the
@@ -82,7 +82,7 @@ func (s *Set) admit(n *node, st *Settings, now, limit int64) Choice {
 		return Choice{}
 	}
 	v := n.view.Load()
-	if !v.fresh(now, int64(st.Trip), limit) {
+	if !v.fresh(now, st, limit) {
 		n.giveBack(&permit)
 		return Choice{}
 	}

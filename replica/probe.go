@@ -28,6 +28,9 @@ func (n *node) probe(ctx context.Context) {
 		return // its state has changed meanwhile
 	}
 	outcome, err := n.attempt(ctx)
+	if outcome == breaker.Success {
+		n.ramp.Store(n.set.now() + 1) // before the breaker may close, however late its observers are told
+	}
 	permit.DoneAs(outcome, err)
 }
 
@@ -58,9 +61,9 @@ func (n *node) settle(ctx context.Context) error {
 
 // catchUp looks at the primary once, then at the replica until it has replayed up to
 // there. The time that took bounds its lag more closely than a pair of looks. It
-// gives up once the trip threshold is passed, which is then the lag to tell.
+// gives up once the replica is known to be behind by more than the trip threshold.
 func (n *node) catchUp(ctx context.Context) (time.Duration, error) {
-	target, sent, err := n.set.lookAtPrimary(ctx)
+	primary, err := n.set.lookAtPrimary(ctx)
 	if err != nil {
 		if _, err = n.lookAgain(ctx); err != nil { // it must answer, whatever the primary does
 			return 0, err
@@ -68,13 +71,17 @@ func (n *node) catchUp(ctx context.Context) (time.Duration, error) {
 		return 0, errPrimaryUnknown
 	}
 	trip := int64(n.set.settings.Load().Trip)
+	target := primary.looked
 	for pause := catchUpPause; ; pause = min(2*pause, catchUpPauseMax) {
 		l, err := n.lookAgain(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if lag := l.recv - sent; l.Position >= target || lag > trip {
-			return time.Duration(lag), nil
+		switch behind := l.sent - target.recv; {
+		case l.Position >= target.Position: // an upper bound, with the round trip to the primary in it: no evidence of a breach
+			return time.Duration(min(l.recv-target.sent, trip)), nil
+		case behind > trip:
+			return time.Duration(max(behind, n.view.Load().lo)), nil
 		}
 		n.pause(ctx, pause)
 	}

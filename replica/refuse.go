@@ -27,6 +27,9 @@ func (s *Set) reason(n *node, st *Settings, r *Requirement, now int64) (NodeReas
 	v := n.view.Load()
 	cond, _ := v.check(now, st, r, s.primarySeen.Load())
 	reason := NodeReason{Node: n.Name, Condition: cond, Detail: v.explain(cond, now, st, r)}
+	if p := s.primary.view.Load(); cond == UnknownPrimary && p.condition != Fit {
+		reason.Detail += fmt.Sprintf("; primary %s: %v (%s)", s.primary.Name, p.condition, p.detail)
+	}
 	switch {
 	case n.Name == r.Except:
 		reason.Condition, reason.Detail = Excepted, "the read asked for another node"

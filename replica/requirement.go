@@ -10,7 +10,7 @@ const Never time.Duration = 1<<63 - 1
 // within the Set's default staleness limit.
 type Requirement struct {
 	// MaxStaleness is the read's own bound, compared with Hi at the pick.
-	// Default 0 (or less): the Set's limit. Never: any sampled replica that is not late.
+	// Default 0: the Set's limit. Negative: no replica is fresh enough. Never: any sampled replica that is not late.
 	MaxStaleness time.Duration
 	// PrimaryOnly asks for the primary; all else is ignored.
 	PrimaryOnly bool

@@ -12,13 +12,25 @@ import (
 // run is a sampler: it calls turn until ctx ends, waiting as long as turn says or
 // until it is nudged.
 func (n *node) run(ctx context.Context, turn func(context.Context) time.Duration) {
-	defer close(n.stopped)
-	defer n.disconnect()
+	ended := false
+	defer func() {
+		if !ended { // runtime.Goexit in a driver or an observer: go on in another goroutine
+			_ = n.panicked("sampler", "runtime.Goexit")
+			go func() {
+				n.rest(ctx, n.set.settings.Load().Calm)
+				n.run(ctx, turn)
+			}()
+			return
+		}
+		n.disconnect()
+		close(n.stopped)
+	}()
 	for ctx.Err() == nil {
 		wait := n.safeTurn(ctx, turn)
 		n.markFirst()
 		n.rest(ctx, wait)
 	}
+	ended = true
 }
 
 // safeTurn keeps a sampler going whatever panics in it (REQ-R5): its samples age, so its
@@ -149,7 +161,7 @@ func (n *node) feed(v *view, err error) {
 	s := n.set.settings.Load()
 	switch {
 	case err != nil:
-		n.breaker.Trip(breaker.Reason{Rule: Unreachable.String(), Detail: err.Error()})
+		n.breaker.Trip(breaker.Reason{Rule: Unreachable.String(), Detail: oneLine(err)})
 	case v.condition != Fit || s.Trip == Never:
 	case !s.CountRequests || v.lo <= int64(s.Trip):
 		n.breaker.Observe(lagSignal, time.Duration(v.lo).Seconds())

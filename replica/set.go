@@ -154,7 +154,9 @@ func (s *Set) Ready(ctx context.Context) error {
 		select {
 		case <-n.first:
 		case <-n.stopped:
-			return ErrClosed
+			if err := s.gone(); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -186,10 +188,18 @@ func (s *Set) await(ctx context.Context, n *node) error {
 	case <-n.demand.join().done:
 		return nil
 	case <-n.stopped:
-		return ErrClosed
+		return s.gone()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// gone is what to say to who waited for a sampler that has ended: nothing if its node was removed.
+func (s *Set) gone() error {
+	if s.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return nil
 }
 
 // Add adds a replica, which takes its share by the slow-start ramp once it is sampled.

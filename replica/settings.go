@@ -14,6 +14,10 @@ const (
 	// MinReenter is the least re-entry threshold: the catch-up probe that is compared
 	// with it takes a look at the primary, one at the replica and a pause between.
 	MinReenter = 10 * time.Millisecond
+	// longestSetting keeps sums of settings from overflowing.
+	longestSetting = 365 * 24 * time.Hour
+	// shortestInterval keeps a slip of units from hammering a server.
+	shortestInterval = time.Millisecond
 	// maxReplicas is how many replicas a Set may have: a pick keeps its candidates as
 	// the bits of one word.
 	maxReplicas = 64
@@ -54,10 +58,7 @@ func withDefaults(s Settings) Settings {
 }
 
 func defaultReenter(trip time.Duration) time.Duration {
-	if trip < 200*time.Millisecond {
-		return trip / 2
-	}
-	return 200 * time.Millisecond
+	return max(min(200*time.Millisecond, trip/2), min(trip, MinReenter))
 }
 
 // defaultLimit is the staleness that a healthy replica under load never reaches: it may lag
@@ -66,7 +67,7 @@ func defaultLimit(s *Settings) time.Duration {
 	if s.Trip == Never {
 		return Never
 	}
-	return s.Trip + longest(s.Calm) + s.Fast
+	return max(s.Trip+longest(s.Calm)+s.Fast, s.floor())
 }
 
 // longest returns an interval with all of its jitter.
@@ -82,6 +83,11 @@ func (s *Settings) validate() error {
 	}
 	for _, f := range s.durations() {
 		fault(f.value < 0, "%s is %v: it must not be negative; 0 is the default", f.name, f.value)
+		fault(f.value > longestSetting && f.value != Never, "%s is %v: give at most %v", f.name, f.value, longestSetting)
+	}
+	for _, f := range []namedDuration{{"Calm", s.Calm}, {"Fast", s.Fast}, {"PrimaryInterval", s.PrimaryInterval}} {
+		fault(f.value >= 0 && f.value < shortestInterval, "%s is %v: give at least %v, or 0 for the default", f.name, f.value, shortestInterval)
+		fault(f.value == Never, "%s is Never: only Trip and MaxStaleness can be", f.name)
 	}
 	fault(s.Breaches < 0, "Breaches is %d: give at least 1", s.Breaches)
 	fault(s.Failures < 0, "Failures is %d: give at least 1", s.Failures)
@@ -143,7 +149,7 @@ func (s *Settings) lost() int64 { return int64(lostLooks * s.PrimaryInterval) }
 
 // limit is the bound of a read, in nanoseconds.
 func (s *Settings) limit(r *Requirement) int64 {
-	if r.MaxStaleness > 0 {
+	if r.MaxStaleness != 0 {
 		return int64(r.MaxStaleness)
 	}
 	return int64(s.MaxStaleness)

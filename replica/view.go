@@ -19,9 +19,10 @@ type view struct {
 	paused    bool
 }
 
-// fresh is the common case of check: nothing bars the node, and Hi is within the limit.
-func (v *view) fresh(now, trip, limit int64) bool {
-	return v.condition == Fit && v.lo <= trip && now-v.asOf <= limit
+// fresh is the common case of check: nothing bars the node, Hi is within the limit, and
+// so is the age of the sample, which is another thing where the primary is idle (REQ-R5).
+func (v *view) fresh(now int64, s *Settings, limit int64) bool {
+	return v.condition == Fit && v.lo <= int64(s.Trip) && now-v.asOf <= limit && now-v.sampledAt <= int64(s.MaxStaleness)
 }
 
 // check tells whether a read may be sent to the node now. It is memory only.
@@ -31,6 +32,8 @@ func (v *view) check(now int64, s *Settings, r *Requirement, primarySeen int64) 
 		return v.condition, false
 	case v.lo > int64(s.Trip):
 		return Late, false
+	case now-v.sampledAt > int64(s.MaxStaleness):
+		return Stale, false
 	case now-v.asOf <= s.limit(r):
 		return Fit, false
 	case sub(now, primarySeen) <= s.lost():
@@ -44,9 +47,7 @@ func (v *view) check(now int64, s *Settings, r *Requirement, primarySeen int64) 
 // wasFresh tells whether the node was within the bound when the primary was last
 // seen, less than the grace ago, and is still sampled (REQ-R14).
 func (v *view) wasFresh(now int64, s *Settings, r *Requirement, primarySeen int64) bool {
-	return s.Grace > 0 && sub(now, primarySeen) <= int64(s.Grace) &&
-		sub(primarySeen, v.asOf) <= s.limit(r) &&
-		sub(now, v.sampledAt) <= int64(s.MaxStaleness)
+	return s.Grace > 0 && sub(now, primarySeen) <= int64(s.Grace) && sub(primarySeen, v.asOf) <= s.limit(r)
 }
 
 // explain puts a refusal into words, with the measured value and the threshold.
@@ -56,9 +57,12 @@ func (v *view) explain(c Condition, now int64, s *Settings, r *Requirement) stri
 	case Late:
 		return fmt.Sprintf("lag at least %v, over %v", round3(time.Duration(v.lo)), s.Trip)
 	case Stale:
+		if age := now - v.sampledAt; age > int64(s.MaxStaleness) {
+			return fmt.Sprintf("last sampled %v ago, over %v", round3(time.Duration(age)), s.MaxStaleness)
+		}
 		return fmt.Sprintf("staleness up to %s, over %v%s", hi, limit, s.boundHint(limit))
 	case UnknownPrimary:
-		return fmt.Sprintf("the primary cannot be sampled, so staleness up to %s cannot be bounded by %v", hi, limit)
+		return fmt.Sprintf("without a look at the primary its staleness is not known to be within %v", limit)
 	default:
 		return v.detail
 	}
