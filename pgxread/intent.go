@@ -54,6 +54,9 @@ func withIntent(ctx context.Context, change func(*intent)) context.Context {
 // WithRead makes the Query, QueryRow, Exec and SendBatch calls of a DB under ctx reads
 // with this requirement, and gives it to its read-only transactions. CopyFrom fails
 // with ErrWriteInRead; Begin and read-write transactions stay on the primary.
+//
+// With req.PrimaryOnly such calls run in the primary's ordinary pool, whose sessions can
+// write: a write in one is executed and not refused with ErrWriteInRead.
 func WithRead(ctx context.Context, req replica.Requirement) context.Context {
 	return withIntent(ctx, func(in *intent) { in.read, in.req = true, req })
 }
