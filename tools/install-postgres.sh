@@ -1,48 +1,75 @@
 #!/usr/bin/env bash
 # Makes sure that the PostgreSQL server's programs can be found: the tests need a real server and
-# are never skipped. Looks where internal/fleet looks; where nothing is found it installs the
-# server by apt (as root, or by sudo without a password), else it says what to install and fails.
+# fail without one. Looks where internal/fleet looks (find.go; internal/archtest compares the two
+# lists); where nothing is found it installs the server by apt (as root, or by sudo without a
+# password), else it says what to install and fails.
 set -euo pipefail
 
-readonly needed=(initdb postgres pg_ctl psql)
+readonly oldest=13
+readonly server=(initdb postgres)       # what the fleet starts
+readonly clients=(psql pg_basebackup)   # what the fleet's own tests need beside them
+# In this order, the highest version of each first.
+readonly places=(
+  "/usr/lib/postgresql/*/bin"
+  "/usr/pgsql-*/bin"
+  "/opt/homebrew/opt/postgresql*/bin"
+  "/usr/local/opt/postgresql*/bin"
+  "/home/linuxbrew/.linuxbrew/opt/postgresql*/bin"
+  "/Applications/Postgres.app/Contents/Versions/*/bin"
+  "/usr/libexec/postgresql*"
+  "/usr/local/pgsql/bin"
+)
 
-complete() { # DIR: does it hold every program that the tests start?
-  local p
-  for p in "${needed[@]}"; do [ -x "$1/$p" ] || return 1; done
+has() { # DIR PROGRAM...
+  local dir=$1 p
+  shift
+  for p in "$@"; do [ -f "$dir/$p" ] && [ -x "$dir/$p" ] || return 1; done
 }
 
-# Prints the first directory that is complete. Debian's PATH holds wrappers and no server, so the
-# link on PATH is followed to where the programs lie.
-find_server() {
-  local p d
-  for p in postgres pg_ctl initdb; do
-    p=$(command -v "$p" 2>/dev/null) || continue
-    for d in "$(dirname "$p")" "$(dirname "$(readlink -f "$p")")"; do
-      if complete "$d"; then printf '%s\n' "$d"; return 0; fi
-    done
+candidates() { # one directory a line, best first
+  local p place
+  # Debian's PATH holds wrappers and no server: a link leads to where the programs lie.
+  for p in $(type -ap postgres); do dirname "$(readlink -f "$p")"; done
+  for place in "${places[@]}"; do
+    compgen -G "$place" | sort -rV || true
   done
-  while read -r d; do
-    if complete "$d"; then printf '%s\n' "$d"; return 0; fi
-  done < <(printf '%s\n' \
-    /usr/lib/postgresql/*/bin /usr/pgsql-*/bin \
-    /opt/homebrew/opt/postgresql*/bin /usr/local/opt/postgresql*/bin \
-    /home/linuxbrew/.linuxbrew/opt/postgresql*/bin /usr/local/pgsql/bin | sort -rV)
+}
+
+# Prints the first directory that holds a server which is new enough: the one that the fleet takes.
+find_server() {
+  local dir
+  while read -r dir; do
+    has "$dir" "${server[@]}" || continue
+    [[ $("$dir/postgres" --version 2>/dev/null) =~ \(PostgreSQL\)\ ([0-9]+) ]] || continue
+    if [ "${BASH_REMATCH[1]}" -ge "$oldest" ]; then printf '%s\n' "$dir"; return 0; fi
+  done < <(candidates)
   return 1
 }
 
 how_to() {
-  cat >&2 <<'TEXT'
-The tests need the PostgreSQL server (14 or newer): initdb, postgres, pg_ctl, psql. None was found
-on PATH, in /usr/lib/postgresql/*/bin, /usr/pgsql-*/bin, or where Homebrew puts it. Install it:
+  cat >&2 <<TEXT
+The tests need the PostgreSQL server ($oldest or newer) and, in the same directory, its clients:
+${server[*]} ${clients[*]}. Looked on PATH and in
+
+$(printf '  %s\n' "${places[@]}")
+
+Install it:
 
   Debian, Ubuntu   sudo apt-get install postgresql
   Fedora, RHEL     sudo dnf install postgresql-server postgresql
-  Alpine           sudo apk add postgresql
+  Alpine           sudo apk add postgresql postgresql-client
   Arch             sudo pacman -S postgresql
   macOS            brew install postgresql@17
 
 then run this again. No cluster needs to be set up or started: the tests make their own.
 TEXT
+}
+
+# Tells where the server is, or what is missing beside it.
+found() { # DIR
+  if has "$1" "${clients[@]}"; then echo "PostgreSQL server: $1"; return 0; fi
+  echo "PostgreSQL server: $1, but not all of: ${clients[*]}" >&2
+  return 1
 }
 
 # Installs by apt. Our tests make their own clusters, so the package is told to make and start
@@ -58,19 +85,14 @@ install_by_apt() {
   "${as_root[@]}" apt-get install -q -y --no-install-recommends postgresql
 }
 
-if dir=$(find_server); then
-  echo "PostgreSQL server: $dir"
-  exit 0
-fi
+if dir=$(find_server) && found "$dir"; then exit 0; fi
 if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; }; then
   how_to
   exit 1
 fi
-echo "PostgreSQL server not found: installing it by apt"
+echo "installing PostgreSQL by apt"
 install_by_apt
-if ! dir=$(find_server); then
-  echo "apt installed the package postgresql, yet its programs are not to be found" >&2
-  how_to
-  exit 1
-fi
-echo "PostgreSQL server: $dir"
+if dir=$(find_server) && found "$dir"; then exit 0; fi
+echo "apt installed the package postgresql, yet its programs are not to be found" >&2
+how_to
+exit 1

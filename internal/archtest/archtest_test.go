@@ -33,6 +33,7 @@ var rules = []rule{
 	{"links", checkLinks},
 	{"decision records", checkDecisionRecords},
 	{"readme", checkReadme},
+	{"server places", checkServerPlaces},
 }
 
 func TestRepository(t *testing.T) {

@@ -7,7 +7,10 @@ import (
 	"testing/fstest"
 )
 
-const behavioursSeed = "docs/behaviours-seeded.md"
+const (
+	behavioursSeed = "docs/behaviours-seeded.md"
+	finderSeed     = "// Package fleet starts.\npackage fleet\n\nconst minMajor = 13\n\nvar p = places{globs: []string{\n\t\t\"/a/*/bin\", // x\n\t\t\"/b\",\n\t}}\n"
+)
 
 // goodTree breaks no rule that is judged by itself.
 func goodTree() map[string]string {
@@ -26,6 +29,8 @@ func goodTree() map[string]string {
 		"docs/adr/0001-one.md": "# 0001: One\n\nREQ-B5, [list](../requirements.md), [web](https://example.org)\n",
 		"README.md":            "```go\nfunc f() {}\n```\n",
 		readmeExample:          "package pgxread\n\n// README: begin\nfunc f() {}\n\n// README: end\n",
+		finder:                 finderSeed,
+		installer:              "readonly oldest=13\nreadonly places=(\n  \"/a/*/bin\"\n  \"/b\"\n)\n",
 		"pgxread/pgxread.go":   "// Package pgxread reads.\npackage pgxread\n",
 	}
 }
@@ -40,7 +45,7 @@ func treeOf(texts map[string]string) fs.FS {
 
 // The rows and lists that belong to the made-up trees.
 func seededRules() map[string]func(fs.FS) []string {
-	rows := map[string][]string{"low": {}, "high": {"low"}, "pgxread/...": {anything}}
+	rows := map[string][]string{"low": {}, "high": {"low"}, "pgxread/...": {anything}, "internal/fleet": {}}
 	byName := map[string]func(fs.FS) []string{}
 	for _, r := range rules {
 		byName[r.name] = r.check
@@ -101,6 +106,10 @@ func TestRulesCatchWhatTheyForbid(t *testing.T) {
 		{"decision records", "docs/adr/0002-two.md", "x", "does not link 0002-two.md"},
 		{"decision records", "docs/adr/0001-one.md", "# 1. One\n", "does not begin with \"# 0001: \""},
 		{"decision records", "docs/adr/notes.md", "x", "the name of a decision record"},
+		{"server places", installer, "readonly oldest=13\nreadonly places=(\n  \"/a/*/bin\"\n)\n", "looks for the server in"},
+		{"server places", installer, "readonly oldest=14\nreadonly places=(\n  \"/a/*/bin\"\n  \"/b\"\n)\n", "takes PostgreSQL \"14\""},
+		{"server places", finder, "package fleet\n", "no list of places found"},
+		{"server places", "docs/x.md", "PostgreSQL 10 or later\n", "docs/x.md: says PostgreSQL 10"},
 		{"readme", readmeExample, "// README: begin\nfunc g() {}\n// README: end\n", "differs from"},
 		{"readme", readmeExample, "func f() {}\n", "no example between the marks"},
 		{"readme", "README.md", "no example\n", "no Go example"},
@@ -122,8 +131,8 @@ func TestRulesCatchWhatTheyForbid(t *testing.T) {
 func TestListsCannotRot(t *testing.T) {
 	tree := treeOf(goodTree())
 	gone := map[string][]string{
-		"a row":            faultsOfArrows(tree, map[string][]string{"low": {}, "high": {"low"}, "pgxread/...": {anything}, "gone": {}}),
-		"a row's target":   faultsOfArrows(tree, map[string][]string{"low": {"gone"}, "high": {"low"}, "pgxread/...": {anything}}),
+		"a row":            faultsOfArrows(tree, map[string][]string{"low": {}, "high": {"low"}, "pgxread/...": {anything}, "internal/fleet": {}, "gone": {}}),
+		"a row's target":   faultsOfArrows(tree, map[string][]string{"low": {"gone"}, "high": {"low"}, "pgxread/...": {anything}, "internal/fleet": {}}),
 		"a public one":     faultsOfPackageDocs(tree, []string{"gone"}),
 		"a sleeper":        faultsOfSleepers(tree, map[string]string{"gone_test.go": "reason"}),
 		"a waking sleeper": faultsOfSleepers(tree, map[string]string{"high/bubble_test.go": "reason"}),
