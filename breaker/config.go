@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -153,7 +154,9 @@ func (o Backoff) check() error {
 	if o.Sticky < 0 {
 		errs = append(errs, fault("Open.Sticky", o.Sticky, "use 0 to switch it off"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkLongest(map[string]time.Duration{
+		"Open.Base": o.Base, "Open.Max": o.Max, "Open.Jitter": o.Jitter, "Open.Sticky": o.Sticky,
+	}))...)
 }
 
 func (p Probe) check() error {
@@ -169,6 +172,22 @@ func (p Probe) check() error {
 	}
 	if p.Longest < 0 {
 		errs = append(errs, fault("Probe.Longest", p.Longest, "use a positive duration, or 0 for Open.Max"))
+	}
+	return errors.Join(append(errs, checkLongest(map[string]time.Duration{
+		"Probe.Lease": p.Lease, "Probe.Longest": p.Longest,
+	}))...)
+}
+
+// longestDuration keeps sums of durations from overflowing. To stay open for good,
+// Force.
+const longestDuration = 365 * 24 * time.Hour
+
+func checkLongest(fields map[string]time.Duration) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if d := fields[name]; d > longestDuration {
+			errs = append(errs, fault(name, d, fmt.Sprintf("use at most %v", longestDuration)))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -66,6 +66,13 @@ func TestNewNamesEveryFault(t *testing.T) {
 	)
 }
 
+// A duration whose sum with another would overflow is refused: "for ever" is a Force.
+func TestNewRefusesHugeDurations(t *testing.T) {
+	const huge = time.Duration(math.MaxInt64)
+	_, err := New(Config{Open: Backoff{huge, huge, huge, huge}, Probe: Probe{Lease: huge, Longest: huge}})
+	wantErrors(t, err, "Open.Base is", "Open.Jitter is", "Open.Max is", "Open.Sticky is", "Probe.Lease is", "Probe.Longest is")
+}
+
 // The caller's slice stays the caller's.
 func TestNewCopiesTheRules(t *testing.T) {
 	rules := []Rule{ConsecutiveFailures{}}

@@ -3,6 +3,7 @@ package pgxread
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -232,6 +233,8 @@ func (c *call) explain(err error) error {
 		return nil
 	case c.read && sqlstate(err) == postgres.ReadOnlyTransaction:
 		return &WriteInReadError{Node: c.node.name, Err: err}
+	case isAny(err, errFenced, errMoved, errOtherServer) && c.parent.Err() != nil:
+		return fmt.Errorf("%w: %w", c.parent.Err(), err)
 	case stopped(err) && c.timedOut():
 		return callTimeoutError(c.node.name, c.timeout, err)
 	}

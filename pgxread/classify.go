@@ -19,8 +19,10 @@ func classify(err error) breaker.Outcome {
 	switch code := sqlstate(err); {
 	case err == nil:
 		return breaker.Success
-	case isAny(err, errFenced, errMoved):
+	case isAny(err, errFenced, errMoved, errOtherServer):
 		return breaker.Ignored
+	case errors.Is(err, errNoConfirm):
+		return breaker.Failure
 	case code != "": // the server answered, whatever else failed on the way to it
 		return postgres.Outcome(code)
 	case errors.Is(err, syscall.ECONNREFUSED):

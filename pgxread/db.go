@@ -162,30 +162,32 @@ func (db *DB) AddReplica(n Node) error {
 	if err != nil {
 		return err
 	}
+	rn, err := p.open(context.Background(), &db.cfg, false)
+	if err != nil {
+		return fmt.Errorf("pgxread: pool of %s: %w", n.Name, err)
+	}
+	if err := db.join(p.node, rn); err != nil {
+		p.node.pool.Close()
+		return err
+	}
+	return nil
+}
+
+// join has the Set watch n, if its name is free.
+func (db *DB) join(n *node, rn replica.Node) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	switch {
 	case db.mu.closed:
 		return replica.ErrClosed
-	case db.mu.nodes[n.Name] != nil:
-		return fmt.Errorf("pgxread: there is a node called %q already: give every node a name of its own", n.Name)
-	}
-	return db.join(p)
-}
-
-// join opens the pool of p and has the Set watch it. db.mu is held: a name must not be
-// taken twice, and nothing here waits for a server.
-func (db *DB) join(p *plan) error {
-	rn, err := p.open(context.Background(), &db.cfg, false)
-	if err != nil {
-		return fmt.Errorf("pgxread: pool of %s: %w", p.node.name, err)
+	case db.mu.nodes[n.name] != nil:
+		return fmt.Errorf("pgxread: there is a node called %q already: give every node a name of its own", n.name)
 	}
 	if err := db.set.Add(rn); err != nil {
-		p.node.pool.Close()
 		return err
 	}
-	p.node.joined.Store(true)
-	db.mu.nodes[p.node.name] = p.node
+	n.joined.Store(true)
+	db.mu.nodes[n.name] = n
 	return nil
 }
 

@@ -18,6 +18,10 @@ var (
 var (
 	// errFenced refuses a connection to a node whose breaker does not admit reads.
 	errFenced = errors.New("pgxread: not connecting: the breaker of this replica is not closed")
+	// errOtherServer refuses a connection that leads to another server than the node's sampler sees.
+	errOtherServer = errors.New("pgxread: a connection led to another server than the one that was sampled")
+	// errNoConfirm is a new connection on which nobody answers.
+	errNoConfirm = errors.New("pgxread: a new connection gave no answer within the connect timeout")
 	// errMoved gives back a connection whose node became ineligible while the read waited for it.
 	errMoved = errors.New("pgxread: the replica became ineligible while the read waited for a connection")
 )

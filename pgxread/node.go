@@ -2,14 +2,18 @@ package pgxread
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/replica"
+	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
 // node is a server with its pool. It is the Target of its choices.
@@ -47,9 +51,17 @@ func (db *DB) parse(field string, n Node, primary bool) (*plan, error) {
 		}
 	}
 	if !primary {
+		if several(pool.ConnConfig) {
+			return nil, fmt.Errorf("pgxread: %s.DSN names more than one server: give each replica a node of its own, whose staleness can then be known", field)
+		}
 		pool.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
 	return p, nil
+}
+
+// several tells whether a DSN names more than one server.
+func several(c *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != c.Host || f.Port != c.Port })
 }
 
 // open makes the pool, which connects to nobody yet unless it is told to keep a minimum.
@@ -90,6 +102,7 @@ func (n *node) hook(c *pgxpool.Config) {
 		guard(ctx, cc, n.admits)
 		return nil
 	}
+	c.AfterConnect = n.confirmed(c.AfterConnect, c.ConnConfig.ConnectTimeout)
 	c.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 		should := p.IdleDuration > time.Second
 		if ping != nil {
@@ -102,6 +115,37 @@ func (n *node) hook(c *pgxpool.Config) {
 	}
 }
 
+// confirmed lets a new connection into the pool if it leads to the server that the
+// node's sampler sees: positions that were sampled say nothing about another one that
+// was started in its place, or answers at the same address.
+func (n *node) confirmed(after func(context.Context, *pgx.Conn) error, limit time.Duration) func(context.Context, *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		if n.joined.Load() {
+			if err := n.confirm(ctx, conn, limit); err != nil {
+				return err
+			}
+		}
+		if after == nil {
+			return nil
+		}
+		return after(ctx, conn)
+	}
+}
+
+func (n *node) confirm(ctx context.Context, conn *pgx.Conn, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var instance string
+	err := conn.QueryRow(ctx, postgres.InstanceSQL, pgx.QueryExecModeSimpleProtocol).Scan(&instance)
+	switch {
+	case ctx.Err() != nil && err != nil: // as a connect that takes too long
+		return fmt.Errorf("%w: %w", errNoConfirm, err)
+	case err == nil && !n.db.set.Confirm(n.name, instance):
+		return errOtherServer
+	}
+	return err
+}
+
 // admits tells whether a request may make a connection to n.
 func (n *node) admits() bool {
 	return !n.joined.Load() || n.db.set.Admits(n.name)
@@ -111,7 +155,11 @@ func (n *node) admits() bool {
 // pool for the reads that follow (REQ-R9). It is judged as any call is: a pool that is
 // exhausted says nothing about its node.
 func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
-	c := newCall(asCheck(ctx), n, &noIntent)
+	timeout := n.db.cfg.CallTimeout
+	if timeout <= 0 {
+		timeout = defaultCallTimeout // a probe never waits for ever
+	}
+	c := newCall(asCheck(ctx), n, &intent{timeout: timeout})
 	err := c.attempt(&exec{sql: "SELECT 1"})
 	outcome := c.outcome(err)
 	return outcome, c.finish(err)

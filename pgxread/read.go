@@ -3,6 +3,7 @@ package pgxread
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/breakwater-go/breakwater/replica"
 	"github.com/breakwater-go/breakwater/replica/postgres"
@@ -44,7 +45,7 @@ func (db *DB) read(ctx context.Context, req replica.Requirement, s statement) (*
 		}
 		first, req.Except = err, c.node.name
 	}
-	return nil, secondTryError(first, errMoved)
+	return nil, secondTryError(first, fmt.Errorf("%w: each one picked became ineligible before it could be used", replica.ErrNoReplica))
 }
 
 func tries(first error) int {
@@ -83,7 +84,7 @@ func (c *call) next(err error, last bool) verdict {
 		return done
 	case c.parent.Err() != nil:
 		return giveUp
-	case isAny(err, errFenced, errMoved) || c.conn == nil && c.node.left.Load():
+	case isAny(err, errFenced, errMoved, errOtherServer) || c.conn == nil && c.node.left.Load():
 		return anew
 	case last || c.choice.Primary():
 		return giveUp

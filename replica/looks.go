@@ -162,7 +162,7 @@ func (last *lastLook) take(l looked) {
 	if l.Timeline != 0 && l.Timeline != last.timeline {
 		last.diverged = false // what it held of another timeline was compared with that
 	}
-	last.looked, last.ok = l, true
+	last.looked, last.ok, last.elsewhere = l, true, false
 	switch {
 	case l.Timeline != 0:
 		last.timeline = l.Timeline
@@ -223,6 +223,8 @@ func (s *Set) conditionLocked(n *node) (Condition, string) {
 	switch {
 	case last.err != nil:
 		return Unreachable, oneLine(last.err)
+	case !last.ok && last.elsewhere:
+		return NoSample, "a connection led to another server than its sample: name each server itself, not an address that several share"
 	case !last.ok:
 		return NoSample, "it has not been sampled yet"
 	case s.looks.known && last.Instance != "" && last.Instance == p.Instance:
@@ -282,10 +284,10 @@ func (s *Set) Confirm(name, instance string) bool {
 	}
 	s.looks.Lock()
 	defer s.looks.Unlock()
-	if !n.last.ok || n.last.Instance == instance {
+	if n.last.Instance == "" || n.last.Instance == instance {
 		return true
 	}
-	n.last.ok = false
+	n.last.ok, n.last.elsewhere = false, true
 	s.judgeLocked(n)
 	n.demand.nudge()
 	return false

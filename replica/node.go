@@ -44,13 +44,14 @@ type node struct {
 // lastLook is a node's newest sample.
 type lastLook struct {
 	looked
-	ok       bool // a look has succeeded and nothing has voided it
-	err      error
-	timeline uint32 // last one that a receiver told, for this Instance
-	caughtUp int    // samples in a row that were not behind
-	doubt    bool
-	unproven bool // the primary's position went back since it was last compared
-	diverged bool // it held more than the primary did later
+	ok        bool // a look has succeeded and nothing has voided it
+	err       error
+	timeline  uint32 // last one that a receiver told, for this Instance
+	caughtUp  int    // samples in a row that were not behind
+	doubt     bool
+	elsewhere bool // a connection led to another Instance since
+	unproven  bool // the primary's position went back since it was last compared
+	diverged  bool // it held more than the primary did later
 }
 
 // looked is a look with the instants between which it was taken.

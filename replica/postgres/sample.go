@@ -17,7 +17,7 @@ import (
 // position in none.
 const SampleSQL = `SELECT r.in_recovery,
  (SELECT system_identifier::text FROM pg_control_system()),
- extract(epoch FROM pg_postmaster_start_time())::text || ':' || current_setting('port'),
+ ` + instance + `,
  CASE WHEN r.in_recovery THEN pg_last_wal_replay_lsn()::text ELSE pg_current_wal_insert_lsn()::text END,
  CASE WHEN r.in_recovery THEN pg_last_wal_receive_lsn()::text END,
  CASE WHEN r.in_recovery THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
@@ -29,6 +29,14 @@ const SampleSQL = `SELECT r.in_recovery,
  current_user::text,
  pg_size_bytes(current_setting('wal_segment_size'))
 FROM (SELECT pg_is_in_recovery() AS in_recovery) r`
+
+// InstanceSQL asks a server for its Look.Instance alone: one text. A connection that is
+// made for reads asks it, to be on the server that the sampler sees and not on another
+// one that took its place, or shares its address.
+const InstanceSQL = "SELECT " + instance
+
+// instance names a running server: no other one starts in the same microsecond on the same port.
+const instance = `extract(epoch FROM pg_postmaster_start_time())::text || ':' || current_setting('port')`
 
 // Row is a row of SampleSQL: pgx.Row and *sql.Row satisfy it.
 type Row interface{ Scan(dest ...any) error }

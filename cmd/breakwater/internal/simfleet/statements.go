@@ -30,6 +30,8 @@ func (s *session) find(sql string) *statement {
 	switch {
 	case sql == postgres.SampleSQL:
 		return &statement{columns: sampleColumns, tag: "SELECT 1", run: sample}
+	case sql == postgres.InstanceSQL:
+		return &statement{columns: []uint32{pgtype.TextOID}, tag: "SELECT 1", run: instance}
 	case sql == truth.ReadSQL:
 		return &statement{columns: []uint32{pgtype.Int8OID}, tag: "SELECT 1", run: read}
 	case sql == truth.WriteSQL:
@@ -57,6 +59,12 @@ func (s *session) find(sql string) *statement {
 }
 
 func nothing(*session, []string) ([]any, string, string) { return nil, "", "" }
+
+// instance is the column of sample that tells servers apart.
+func instance(s *session, arguments []string) ([]any, string, string) {
+	row, code, message := sample(s, arguments)
+	return row[2:3], code, message
+}
 
 func one(*session, []string) ([]any, string, string) { return []any{int32(1)}, "", "" }
 
