@@ -5,8 +5,18 @@ import (
 	"strconv"
 )
 
+// busyStall is the worst_stall_ms from which on the machine was too busy for figures of speed to
+// mean much: half of what max_wait_ms may take above the call timeout.
+const busyStall = 50
+
+// judgedLoad is the load at the process's start below which ready_ms is judged.
+const judgedLoad = 2
+
 // verdict collects, in words, the expectations that did not hold.
-type verdict struct{ failed []string }
+type verdict struct {
+	failed []string
+	slow   int // of them, figures of speed
+}
 
 func (v *verdict) failf(format string, args ...any) {
 	v.failed = append(v.failed, fmt.Sprintf(format, args...))
@@ -39,6 +49,25 @@ func (v *verdict) happened(field string, got *float64) {
 	}
 }
 
+// speed wants a figure that is the machine's as much as the library's, and tells beside a miss
+// how the machine was.
+func (v *verdict) speed(s *Summary, field string, got, bound float64) {
+	if got <= bound {
+		return
+	}
+	machine := ""
+	if s.WorstStall >= busyStall {
+		machine = ": the machine was busy"
+	}
+	v.slow++
+	v.failf("%s is %v, expected at most %v (worst_stall_ms %v%s)", field, got, bound, s.WorstStall, machine)
+}
+
+// onlySpeed tells whether nothing failed but figures of speed, on a machine that was busy.
+func (v *verdict) onlySpeed(s *Summary) bool {
+	return v.slow > 0 && v.slow == len(v.failed) && s.WorstStall >= busyStall
+}
+
 func (v *verdict) zero(field string, got int) { v.atMost(field, float64(got), 0) }
 
 // always holds in every scenario: no late answer, and enough was done to see one.
@@ -55,6 +84,9 @@ func (v *verdict) always(s *Summary) {
 	v.atLeast("reads", float64(s.Reads), 0.9*float64(s.Rate)*seconds)
 	v.atLeast("commits", float64(s.Commits), 0.8*writeRate*(seconds-s.WriterIdle/1000))
 	v.atLeast("bound_samples", float64(s.BoundSamples), seconds)
+	if s.Load != nil && *s.Load < judgedLoad {
+		v.speed(s, "ready_ms", s.Ready, 15_000)
+	}
 }
 
 func expectHealthy(v *verdict, s *Summary) {
@@ -72,7 +104,7 @@ func expectLagging(v *verdict, s *Summary) {
 		v.failf("p95_before_ms or p95_during_ms is null, expected both")
 		return
 	}
-	v.atMost("p95_during_ms", *s.P95During, 2**s.P95Before)
+	v.speed(s, "p95_during_ms", *s.P95During, 2**s.P95Before)
 }
 
 // lagFault wants that a replica that fell behind was opened for its lag, in time.
@@ -116,7 +148,7 @@ func expectDead(v *verdict, s *Summary) {
 func expectFrozen(v *verdict, s *Summary) {
 	expectDead(v, s)
 	v.atMost("waited", float64(s.Waited), float64(s.InFlightAtFault+s.FailureThreshold))
-	v.atMost("max_wait_ms", s.MaxWait, s.CallTimeout+100)
+	v.speed(s, "max_wait_ms", s.MaxWait, s.CallTimeout+100)
 }
 
 func expectFlapping(v *verdict, s *Summary) {

@@ -22,6 +22,11 @@ func held(scenario string) Summary {
 
 func judge(t *testing.T, s Summary) []string {
 	t.Helper()
+	return verdictOn(t, s).failed
+}
+
+func verdictOn(t *testing.T, s Summary) *verdict {
+	t.Helper()
 	scenario, ok := find(s.Scenario)
 	if !ok {
 		t.Fatalf("no scenario %q", s.Scenario)
@@ -29,7 +34,7 @@ func judge(t *testing.T, s Summary) []string {
 	v := &verdict{}
 	v.always(&s)
 	scenario.expect(v, &s)
-	return v.failed
+	return v
 }
 
 func TestExpectationsHold(t *testing.T) {
@@ -37,6 +42,52 @@ func TestExpectationsHold(t *testing.T) {
 		if failed := judge(t, held(name)); len(failed) > 0 {
 			t.Errorf("%s: got %q, want none", name, failed)
 		}
+	}
+}
+
+// On a machine that is loaded, or that does not tell, ready_ms is only told.
+func TestReadyIsJudgedOnAQuietMachineOnly(t *testing.T) {
+	for _, load := range []*float64{nil, new(2.0)} {
+		s := held("healthy")
+		s.Load, s.Ready = load, 60_000
+		if failed := judge(t, s); len(failed) > 0 {
+			t.Errorf("got %q, want none", failed)
+		}
+	}
+}
+
+// Only figures of speed, and only on a machine that stalled, let a run be tried again.
+func TestOnlySpeedFailed(t *testing.T) {
+	slow := func(s *Summary) { s.P95During = new(2.1) }
+	tests := []struct {
+		name  string
+		spoil func(*Summary)
+		stall float64
+		want  bool
+		words string
+	}{
+		{"nothing failed", func(*Summary) {}, 500, false, ""},
+		{"slow on a busy machine", slow, 50, true, "p95_during_ms is 2.1, expected at most 2 (worst_stall_ms 50: the machine was busy)"},
+		{"slow on a quiet machine", slow, 49, false, "p95_during_ms is 2.1, expected at most 2 (worst_stall_ms 49)"},
+		{"waits", func(s *Summary) { s.Scenario, s.MaxWait = "frozen", 2101 }, 50, true, "max_wait_ms is 2101, expected at most 2100 (worst_stall_ms 50: the machine was busy)"},
+		{"late to start", func(s *Summary) { s.Load, s.Ready = new(0.5), 20_000 }, 50, true, "ready_ms is 20000"},
+		{"a late answer too", func(s *Summary) { slow(s); s.StaleUnflagged = 1 }, 500, false, "stale_unflagged is 1"},
+		{"an error alone", func(s *Summary) { s.Errors = 1 }, 500, false, "errors is 1"},
+		{"opened late", func(s *Summary) { s.TimeToOpen = new(2001.0) }, 500, false, "time_to_open_ms is 2001"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := held("one-lagging")
+			s.WorstStall = tt.stall
+			tt.spoil(&s)
+			v := verdictOn(t, s)
+			if got := v.onlySpeed(&s); got != tt.want {
+				t.Errorf("only_speed_failed: got %t, want %t with %q", got, tt.want, v.failed)
+			}
+			if got := strings.Join(v.failed, "\n"); !strings.Contains(got, tt.words) {
+				t.Errorf("got %q, want %q in it", got, tt.words)
+			}
+		})
 	}
 }
 
@@ -58,6 +109,8 @@ func TestEachExpectationCanFail(t *testing.T) {
 		{"", func(s *Summary) { s.Reads = 3599 }, "reads is 3599, expected at least 3600"},
 		{"", func(s *Summary) { s.Commits = 1 }, "commits is 1, expected at least"},
 		{"", func(s *Summary) { s.BoundSamples = 0 }, "bound_samples is 0, expected at least 20"},
+
+		{"", func(s *Summary) { s.Load, s.Ready = new(1.99), 15_001 }, "ready_ms is 15001, expected at most 15000"},
 
 		{"healthy", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
 		{"healthy", func(s *Summary) { s.Transitions = 1 }, "transitions is 1, expected at most 0"},

@@ -17,38 +17,34 @@ import (
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
-// The library's defaults, by which a run is judged. The lab sets no thresholds of its own.
+// The lab sets no thresholds of its own: it is the library's defaults that are judged, and the library
+// that is asked for them.
 const (
-	tripThreshold    = 500 * time.Millisecond
-	calmInterval     = 1500 * time.Millisecond
-	stalenessLimit   = 2250 * time.Millisecond
-	callTimeout      = 2 * time.Second
-	failureThreshold = 3
-
-	poolSize = 40 // a node's cap of reads in flight: 0.4 s of all reads on two nodes, should the machine stall
+	callTimeout = 2 * time.Second // pgxread's default, given by name since the summary tells it
+	poolSize    = 40              // a node's cap of reads in flight: 0.4 s of all reads on two nodes, should the machine stall
 )
 
 // open sets up the counter and opens the library on the fleet.
 func (r *run) open(ctx context.Context) error {
-	r.calm = calmInterval
-	r.rec = newRecorder(r.acks, tripThreshold, stalenessLimit, r.opts.Scenario != "")
+	r.rec = newRecorder(r.acks, r.opts.Scenario != "")
 	if err := r.setUp(ctx); err != nil {
 		return fmt.Errorf("setting up the counter: %w", err)
 	}
 	nodes := r.fleet.Nodes()
 	c := pgxread.Config{
-		Primary: pgxread.Node{Name: nodes[0].Name, DSN: nodes[0].DSN},
-		Settings: replica.Settings{
-			Trip: tripThreshold, Calm: calmInterval, MaxStaleness: stalenessLimit, Failures: failureThreshold,
-		},
+		Primary:     pgxread.Node{Name: nodes[0].Name, DSN: nodes[0].DSN},
 		CallTimeout: callTimeout, Configure: r.configure, Observer: r.observer(),
 	}
 	for _, n := range nodes[1:] {
 		c.Replicas = append(c.Replicas, pgxread.Node{Name: n.Name, DSN: n.DSN})
 	}
 	var err error
-	r.db, err = pgxread.Open(ctx, c)
-	return err
+	if r.db, err = pgxread.Open(ctx, c); err != nil {
+		return err
+	}
+	r.inUse = r.db.Set().Settings()
+	r.rec.judgeBy(r.inUse)
+	return nil
 }
 
 func (r *run) setUp(ctx context.Context) error {

@@ -25,6 +25,9 @@ type Options struct {
 	Seed uint64
 	// For is how long the run lasts. Default 0: the scenario's own length.
 	For time.Duration
+	// Load is the machine's load when the process started, nil where it is not told: ready_ms is
+	// judged only where it was below 2.
+	Load *float64
 	// Started is when the process started: ready_ms and t_ms count from it.
 	Started time.Time
 }

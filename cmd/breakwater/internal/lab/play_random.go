@@ -12,7 +12,7 @@ import (
 func playRandom(ctx context.Context, r *run, length time.Duration) error {
 	p := makePlan(r.opts.Seed, r.replicas(), length)
 	begin := r.now()
-	at := func(t time.Duration) { r.sleep(ctx, begin+t-r.now()) }
+	at := func(t time.Duration) error { return r.sleep(ctx, begin+t-r.now()) }
 	var wg sync.WaitGroup
 	failed := make([]error, len(r.replicas()))
 	for i, node := range r.replicas() {
@@ -20,29 +20,38 @@ func playRandom(ctx context.Context, r *run, length time.Duration) error {
 	}
 	wg.Go(func() {
 		for _, s := range p.writer {
-			at(s.at)
+			if at(s.at) != nil {
+				return
+			}
 			r.write(s.mode)
 		}
 	})
-	at(p.firstFault())
-	r.enter(during)
+	if at(p.firstFault()) == nil {
+		r.enter(during)
+	}
 	wg.Wait()
+	if err := errors.Join(failed...); err != nil || ctx.Err() != nil {
+		return errors.Join(err, ctx.Err())
+	}
 	r.write(writerOn)
 	r.enter(after)
-	at(length)
-	return errors.Join(failed...)
+	return at(length)
 }
 
-func (r *run) playNode(ctx context.Context, steps []step, node string, at func(time.Duration)) error {
+func (r *run) playNode(ctx context.Context, steps []step, node string, at func(time.Duration) error) error {
 	for _, s := range steps {
-		if s.node != node || ctx.Err() != nil {
+		if s.node != node {
 			continue
 		}
-		at(s.at)
+		if err := at(s.at); err != nil {
+			return err
+		}
 		if err := r.begin(ctx, s.fault, node); err != nil {
 			return err
 		}
-		at(s.at + s.lasts)
+		if err := at(s.at + s.lasts); err != nil {
+			return err
+		}
 		if err := r.heal(ctx, s.fault, node); err != nil {
 			return err
 		}

@@ -56,8 +56,8 @@ type moved struct {
 // methods may be called from any goroutine.
 type recorder struct {
 	acks  *truth.Acks   // immutable
-	trip  time.Duration // immutable
-	limit time.Duration // immutable: of a read that names no bound
+	trip  time.Duration // written by judgeBy only, before there is a read
+	limit time.Duration // the same: of a read that names no bound
 	keep  bool          // immutable: a scenario's history is kept; live traffic has no end
 	phase atomic.Int32  // written by enter only
 
@@ -96,8 +96,8 @@ type probed struct {
 	at   time.Duration
 }
 
-func newRecorder(acks *truth.Acks, trip, limit time.Duration, keep bool) *recorder {
-	r := &recorder{acks: acks, trip: trip, limit: limit, keep: keep}
+func newRecorder(acks *truth.Acks, keep bool) *recorder {
+	r := &recorder{acks: acks, keep: keep}
 	r.mu.samples = map[string][]published{}
 	r.mu.barred = map[string][]published{}
 	r.mu.last = map[string]breaker.State{}
@@ -105,6 +105,10 @@ func newRecorder(acks *truth.Acks, trip, limit time.Duration, keep bool) *record
 	r.mu.second.nodes = map[string]int{}
 	return r
 }
+
+// judgeBy sets the thresholds by which reads are judged. Samples may come before it, since they
+// begin while the library is being opened; reads may not.
+func (r *recorder) judgeBy(s replica.Settings) { r.trip, r.limit = s.Trip, s.MaxStaleness }
 
 // read judges one answer: how old it was when the read began, by the writer's own
 // acknowledgements, and whether its node was fit to be picked.
@@ -176,10 +180,10 @@ func (r *recorder) nodeLocked(a answer) {
 	if a.primary {
 		return
 	}
-	if !a.flagged && always(r.mu.samples[a.node], a.begin, a.pickedAt) {
+	if !a.flagged && always(r.mu.samples[a.node], r.trip, a.begin, a.pickedAt) {
 		r.mu.sum.LateReplicaReads++
 	}
-	if always(r.mu.barred[a.node], a.begin, a.pickedAt) {
+	if always(r.mu.barred[a.node], 0, a.begin, a.pickedAt) {
 		r.mu.sum.OpenReplicaReads++
 	}
 	if r.keep {
@@ -197,8 +201,11 @@ func (r *recorder) nodeLocked(a answer) {
 func (r *recorder) sample(s replica.Sample, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	late := s.Lo > r.trip || s.Err != nil
-	r.mu.samples[s.Node] = keep(r.mu.samples[s.Node], published{at, late})
+	lag := s.Lo
+	if s.Err != nil {
+		lag = replica.Never
+	}
+	r.mu.samples[s.Node] = keep(r.mu.samples[s.Node], published{at, lag})
 }
 
 func (r *recorder) transition(t breaker.Transition, at time.Duration) {
@@ -209,7 +216,11 @@ func (r *recorder) transition(t breaker.Transition, at time.Duration) {
 	r.mu.moves = append(r.mu.moves, moved{
 		at: at, node: t.Name, from: t.From, to: t.To, rule: t.Reason.Rule, period: t.OpenPeriod,
 	})
-	r.mu.barred[t.Name] = keep(r.mu.barred[t.Name], published{at, t.To != breaker.Closed})
+	barred := published{at, 0}
+	if t.To != breaker.Closed {
+		barred.lag = replica.Never
+	}
+	r.mu.barred[t.Name] = keep(r.mu.barred[t.Name], barred)
 	if !r.keep {
 		r.mu.moves = nil
 	}

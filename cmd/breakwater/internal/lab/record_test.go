@@ -22,7 +22,9 @@ func fixture() *recorder {
 	for n := int64(1); n <= 20; n++ {
 		acks.Add(n, time.Duration(n)*sec)
 	}
-	return newRecorder(acks, 500*msec, 2250*msec, true)
+	r := newRecorder(acks, true)
+	r.judgeBy(replica.Settings{Trip: 500 * msec, MaxStaleness: 2250 * msec})
+	return r
 }
 
 func from(node string, value int64, begin, pickedAt time.Duration) answer {

@@ -30,9 +30,9 @@ type run struct {
 	db    *pgxread.DB
 	acks  *truth.Acks
 	rec   *recorder
-	calm  time.Duration // the interval between samples
-	tell  func(Line)    // called from any goroutine
-	mode  atomic.Int32  // a writerMode
+	inUse replica.Settings // of the library; set by open
+	tell  func(Line)       // called from any goroutine
+	mode  atomic.Int32     // a writerMode
 	told  gate
 }
 
@@ -62,14 +62,15 @@ func (r *run) node(name string) Node {
 	return Node{}
 }
 
-// sleep waits, or until the run is interrupted.
-func (r *run) sleep(ctx context.Context, d time.Duration) {
+// sleep waits. Its error says that the run was interrupted: then nothing more may be done to the fleet.
+func (r *run) sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+	return ctx.Err()
 }
 
 func (r *run) enter(p phase) { r.rec.enter(p) }
@@ -137,7 +138,7 @@ func (r *run) waitClosed(ctx context.Context, node string, budget time.Duration)
 		if r.stats(node).Breaker.State == breaker.Closed {
 			return
 		}
-		r.sleep(ctx, 50*time.Millisecond)
+		_ = r.sleep(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -206,9 +207,11 @@ func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
 	for _, name := range r.replicas() {
 		wg.Go(func() { r.checkLoop(traffic, r.node(name)) })
 	}
-	r.sleep(ctx, warmupFor)
-	r.enter(calm)
-	err := r.script(ctx)
+	err := r.sleep(ctx, warmupFor)
+	if err == nil {
+		r.enter(calm)
+		err = r.script(ctx)
+	}
 	interrupted := ctx.Err() != nil
 	stop()
 	wg.Wait()
@@ -225,8 +228,7 @@ func (r *run) script(ctx context.Context) error {
 	s, ok := find(r.opts.Scenario)
 	if !ok {
 		if r.opts.For > 0 {
-			r.sleep(ctx, r.opts.For)
-			return nil
+			return r.sleep(ctx, r.opts.For)
 		}
 		<-ctx.Done()
 		return nil
@@ -240,7 +242,7 @@ func (r *run) summary() Summary {
 	s.Head = r.head("summary")
 	s.Scenario, s.Seed, s.Fleet = r.opts.Scenario, r.opts.Seed, r.fleet.Version()
 	s.Replicas, s.Rate = len(r.replicas()), r.opts.rate()
-	s.CallTimeout, s.FailureThreshold = ms(callTimeout), failureThreshold
+	s.CallTimeout, s.FailureThreshold, s.Load = ms(callTimeout), r.inUse.Failures, r.opts.Load
 	s.FailedExpectations = []string{}
 	if r.opts.Scenario == "random" { // figures of one fault say nothing where faults overlap
 		s.TimeToOpen, s.TimeToClose, s.ProbesToClose, s.RampShareFirst, s.RampShareLast = nil, nil, nil, nil, nil
@@ -250,7 +252,7 @@ func (r *run) summary() Summary {
 		v := &verdict{failed: s.FailedExpectations}
 		v.always(&s)
 		scenario.expect(v, &s)
-		s.FailedExpectations = v.failed
+		s.FailedExpectations, s.OnlySpeedFailed = v.failed, v.onlySpeed(&s)
 	}
 	return s
 }

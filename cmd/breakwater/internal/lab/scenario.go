@@ -11,7 +11,9 @@ type Scenario struct {
 	// Shows is what a person sees in it.
 	Shows string
 
-	length   time.Duration // without --for
+	// Lasts is how long without --for: in a scenario with one fault until that is mended.
+	Lasts time.Duration
+
 	shortest time.Duration // the least --for in which it can show what it shows
 	replicas int           // the fewest
 	play     func(ctx context.Context, r *run, length time.Duration) error
@@ -31,31 +33,31 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{
 			Name: "healthy", Shows: "nothing breaks, the primary idles for half of it and switches its WAL segment: no breaker moves",
-			length: 60 * time.Second, shortest: 8 * time.Second, replicas: 1, play: playHealthy, expect: expectHealthy,
+			Lasts: 60 * time.Second, shortest: 8 * time.Second, replicas: 1, play: playHealthy, expect: expectHealthy,
 		},
 		{
 			Name: "one-lagging", Shows: "replay is paused on one replica and resumed: reads leave it before an answer is late, and come back by a ramp",
-			length: before + lagLasts, shortest: before + 3*time.Second, replicas: 2, play: playLagging, expect: expectLagging,
+			Lasts: before + lagLasts, shortest: before + 3*time.Second, replicas: 2, play: playLagging, expect: expectLagging,
 		},
 		{
 			Name: "one-dead", Shows: "one replica is killed and restarted: no read fails, nobody dials it until a probe finds it back",
-			length: before + lagLasts, shortest: before + 3*time.Second, replicas: 2, play: playOne(killed), expect: expectDead,
+			Lasts: before + lagLasts, shortest: before + 3*time.Second, replicas: 2, play: playOne(killed), expect: expectDead,
 		},
 		{
 			Name: "cut-off", Shows: "one replica is cut from its primary and goes on answering as if it had replayed all: it is opened for its lag",
-			length: before + lagLasts, shortest: before + 3*time.Second, replicas: 2, play: playOne(linkRefused), expect: expectCutOff,
+			Lasts: before + lagLasts, shortest: before + 3*time.Second, replicas: 2, play: playOne(linkRefused), expect: expectCutOff,
 		},
 		{
 			Name: "frozen", Shows: "one replica is stopped with all its processes: a few reads wait for the call timeout, none fails",
-			length: before + lagLasts, shortest: before + 4*time.Second, replicas: 2, play: playOne(frozen), expect: expectFrozen,
+			Lasts: before + lagLasts, shortest: before + 4*time.Second, replicas: 2, play: playOne(frozen), expect: expectFrozen,
 		},
 		{
 			Name: "flapping", Shows: "one replica's lag comes and goes: it is opened a few times, for longer each time",
-			length: 60 * time.Second, shortest: 2*before + 4*time.Second, replicas: 2, play: playFlapping, expect: expectFlapping,
+			Lasts: 60 * time.Second, shortest: 2*before + 4*time.Second, replicas: 2, play: playFlapping, expect: expectFlapping,
 		},
 		{
 			Name: "random", Shows: "random faults on random replicas and links by --seed: no answer is late and no bound is broken",
-			length: 30 * time.Second, shortest: 20 * time.Second, replicas: 1, play: playRandom, expect: expectRandom,
+			Lasts: 30 * time.Second, shortest: 20 * time.Second, replicas: 1, play: playRandom, expect: expectRandom,
 		},
 	}
 }
@@ -64,19 +66,26 @@ func (s Scenario) lasts(asked time.Duration) time.Duration {
 	if asked > 0 {
 		return asked
 	}
-	return s.length
+	return s.Lasts
 }
 
 func playHealthy(ctx context.Context, r *run, length time.Duration) error {
 	quarter := length / 4
-	r.sleep(ctx, quarter)
+	if err := r.sleep(ctx, quarter); err != nil {
+		return err
+	}
 	r.write(writerIdle)
-	r.sleep(ctx, quarter)
-	err := r.switchSegment(ctx)
-	r.sleep(ctx, quarter+settled/10)
+	if err := r.sleep(ctx, quarter); err != nil {
+		return err
+	}
+	if err := r.switchSegment(ctx); err != nil {
+		return err
+	}
+	if err := r.sleep(ctx, quarter+settled/10); err != nil {
+		return err
+	}
 	r.write(writerOn)
-	r.sleep(ctx, quarter)
-	return err
+	return r.sleep(ctx, quarter)
 }
 
 // playOne breaks the first replica for as long as --for leaves, mends it, and waits
@@ -86,8 +95,7 @@ func playOne(f fault) func(context.Context, *run, time.Duration) error {
 		if err := breakOne(ctx, r, f, length); err != nil {
 			return err
 		}
-		r.sleep(ctx, settled)
-		return nil
+		return r.sleep(ctx, settled)
 	}
 }
 
@@ -95,18 +103,21 @@ func playLagging(ctx context.Context, r *run, length time.Duration) error {
 	if err := breakOne(ctx, r, pauseReplay, length); err != nil {
 		return err
 	}
-	r.sleep(ctx, rampOver)
-	return nil
+	return r.sleep(ctx, rampOver)
 }
 
 func breakOne(ctx context.Context, r *run, f fault, length time.Duration) error {
 	node := r.replicas()[0]
-	r.sleep(ctx, before)
+	if err := r.sleep(ctx, before); err != nil {
+		return err
+	}
 	r.enter(during)
 	if err := r.begin(ctx, f, node); err != nil {
 		return err
 	}
-	r.sleep(ctx, length-before)
+	if err := r.sleep(ctx, length-before); err != nil {
+		return err
+	}
 	if err := r.heal(ctx, f, node); err != nil {
 		return err
 	}
@@ -118,20 +129,29 @@ func breakOne(ctx context.Context, r *run, f fault, length time.Duration) error 
 // playFlapping lets four samples in a row be late, then four be in time, for as long
 // as the run lasts. Each phase takes four calm intervals.
 func playFlapping(ctx context.Context, r *run, length time.Duration) error {
-	node, phase := r.replicas()[0], 4*r.calm
-	r.sleep(ctx, min(before, length/8))
+	node, phase := r.replicas()[0], 4*r.inUse.Calm
+	if err := r.sleep(ctx, min(before, length/8)); err != nil {
+		return err
+	}
 	r.enter(during)
-	for end := r.now() + length - before - settled; r.now()+phase < end && ctx.Err() == nil; {
-		if err := r.begin(ctx, pauseReplay, node); err != nil {
+	for end := r.now() + length - before - settled; r.now()+phase < end; {
+		if err := r.flap(ctx, node, phase); err != nil {
 			return err
 		}
-		r.sleep(ctx, phase)
-		if err := r.heal(ctx, pauseReplay, node); err != nil {
+		if err := r.sleep(ctx, min(phase, end-r.now())); err != nil {
 			return err
 		}
-		r.sleep(ctx, min(phase, end-r.now()))
 	}
 	r.enter(after)
-	r.sleep(ctx, settled)
-	return nil
+	return r.sleep(ctx, settled)
+}
+
+func (r *run) flap(ctx context.Context, node string, phase time.Duration) error {
+	if err := r.begin(ctx, pauseReplay, node); err != nil {
+		return err
+	}
+	if err := r.sleep(ctx, phase); err != nil {
+		return err
+	}
+	return r.heal(ctx, pauseReplay, node)
 }

@@ -11,7 +11,9 @@ type Summary struct {
 	Replicas int     `json:"replicas"`
 	Rate     int     `json:"rate"`
 	Ready    float64 `json:"ready_ms"`
-	Ran      float64 `json:"ran_ms"` // from the first read to the last
+	// Load is the machine's load average over a minute when the process started; null: not told.
+	Load *float64 `json:"load_at_start"`
+	Ran  float64  `json:"ran_ms"` // from the first read to the last
 
 	Reads    int      `json:"reads"`
 	BySource BySource `json:"by_source"`
@@ -75,4 +77,6 @@ type Summary struct {
 	CallTimeout float64 `json:"call_timeout_ms"`
 
 	FailedExpectations []string `json:"failed_expectations"`
+	// OnlySpeedFailed says that nothing failed but figures of speed, on a machine that was busy.
+	OnlySpeedFailed bool `json:"only_speed_failed"`
 }

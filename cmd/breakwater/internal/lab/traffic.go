@@ -53,7 +53,7 @@ func (r *run) pace(ctx context.Context, perSecond int, do func(late time.Duratio
 	interval := time.Second / time.Duration(perSecond)
 	for due, next := r.now(), r.now(); ctx.Err() == nil; due += interval {
 		if wait := max(due, next) - r.now(); wait > 0 {
-			r.sleep(ctx, wait)
+			_ = r.sleep(ctx, wait)
 		}
 		if ctx.Err() == nil {
 			now := r.now()

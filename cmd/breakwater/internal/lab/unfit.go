@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// published is what picks could see of a node from an instant on: that its newest sample
-// was over the threshold, or that its breaker was not closed.
+// published is what picks could see of a node from an instant on: the lag that its newest
+// sample told. What bars a node altogether, a failed sample or an open breaker, is a lag of Never.
 type published struct {
-	at    time.Duration
-	unfit bool
+	at, lag time.Duration
 }
 
-// always tells whether a node was unfit from before a read began until it was picked.
+// always tells whether a node was over the limit from before a read began until it was picked.
 // The pick lies between the two instants, and its own stamp comes a little after it was
 // decided: so what is counted is certain, and a machine that stalls counts nothing.
-func always(told []published, begin, picked time.Duration) bool {
+func always(told []published, limit, begin, picked time.Duration) bool {
 	for _, p := range slices.Backward(told) {
 		switch {
 		case p.at > picked:
-		case !p.unfit:
+		case p.lag <= limit:
 			return false
 		case p.at < begin:
 			return true
