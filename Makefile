@@ -38,7 +38,7 @@ race: deps ## Race detector over every test; COUNT=10 repeats
 
 .PHONY: leaks
 leaks: deps ## Tests with the goroutine-leak profile compiled in
-	GOEXPERIMENT=goroutineleakprofile go test -timeout 15m work
+	GOEXPERIMENT=goroutineleakprofile go test -count=1 -timeout 15m work
 
 # golangci-lint and the others are built once per change of their versions: a linter that starts in
 # a second is one that people run.
@@ -71,7 +71,7 @@ alone: ## Every module must also build without the workspace
 fuzz: ## Each fuzz target for FUZZTIME
 	@go list -f '{{.Dir}}' work | while read -r d; do \
 	  { grep -ho "^func Fuzz[A-Za-z0-9_]*" $$d/*_test.go 2>/dev/null || true; } | sed 's/func //' | while read -r f; do \
-	    echo "fuzz $$f in $$d"; (cd $$d && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .); done; done
+	    echo "fuzz $$f in $$d"; (cd $$d && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done; done
 
 .PHONY: bench
 bench: $(BIN)/benchstat deps ## Benchmarks, ten runs, summarised by benchstat
@@ -79,9 +79,11 @@ bench: $(BIN)/benchstat deps ## Benchmarks, ten runs, summarised by benchstat
 	$(BIN)/benchstat bench.txt
 
 .PHONY: prove
-prove: deps ## The long versions of everything: more seeds and rounds, a million calls under race, race x 10, fuzzing, lab scenarios five times
-	BREAKWATER_PROVE=1 go test -count=1 -timeout 60m work
+prove: deps ## The long versions: a million calls under race, 50,000 model runs, stress x 20, leaks, race x 10, fuzzing, lab scenarios five times
 	BREAKWATER_PROVE=1 GORACE=halt_on_error=1 go test -race -count=1 -timeout 60m -run '^TestManyAtOnce$$' ./pgxread
+	go test -count=1 -timeout 60m ./dev/breakermodel -rapid.checks=50000
+	go test -count=20 -cpu 2,8 -timeout 60m -run 'Stress|^TestRaceAt|UnderChange$$|UnderConcurrency$$' ./breaker ./replica ./internal/relay
+	$(MAKE) leaks
 	$(MAKE) race COUNT=10
 	$(MAKE) fuzz
 	tools/prove-lab.sh
