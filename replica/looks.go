@@ -270,7 +270,10 @@ func (s *Set) lookAtPrimary(ctx context.Context) (*round, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.settings.Load().SampleTimeout) // one under way, then ours
 	defer cancel()
 	r := s.primary.demand.join()
-	return r, r.wait(ctx)
+	if err := r.wait(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // Confirm tells whether instance is the server that the newest sample of that replica saw; who
