@@ -3,6 +3,7 @@ package relay_test
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 func TestStressNoHolesUnderChangingModes(t *testing.T) {
 	r := start(t, echo(t))
 	stop := make(chan struct{})
+	var heard atomic.Int64 // bytes, by all clients
 	var clients sync.WaitGroup
 	for range 4 {
 		clients.Go(func() {
@@ -22,13 +24,14 @@ func TestStressNoHolesUnderChangingModes(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					counting(t, r)
+					counting(t, r, &heard)
 				}
 			}
 		})
 	}
 	modes := []relay.Mode{relay.Blackhole, relay.Pass, relay.Refuse, relay.Pass}
-	for i := range 200 {
+	begin := time.Now()
+	for i := 0; i < 200 || heard.Load() == 0 && time.Since(begin) < patience; i++ {
 		set(t, r, modes[i%len(modes)])
 		_ = r.SetDelay(time.Duration(i%3) * time.Millisecond)
 		c := dialQuiet(r)
@@ -39,6 +42,9 @@ func TestStressNoHolesUnderChangingModes(t *testing.T) {
 	set(t, r, relay.Pass)
 	close(stop)
 	clients.Wait()
+	if got := heard.Load(); got == 0 {
+		t.Errorf("got %d bytes through in %v, want some: this shows nothing", got, time.Since(begin))
+	}
 }
 
 func dialQuiet(r *relay.Relay) net.Conn {
@@ -51,7 +57,7 @@ func dialQuiet(r *relay.Relay) net.Conn {
 
 // counting says 0, 1, 2, … and checks that it hears them in order until the
 // connection ends or is mute for a moment.
-func counting(t *testing.T, r *relay.Relay) {
+func counting(t *testing.T, r *relay.Relay, heard *atomic.Int64) {
 	t.Helper()
 	c := dialQuiet(r)
 	if c == nil {
@@ -67,6 +73,7 @@ func counting(t *testing.T, r *relay.Relay) {
 		if _, err := c.Read(buf); err != nil {
 			return
 		}
+		heard.Add(1)
 		if got, want := buf[0], byte(i); got != want {
 			t.Errorf("got %d, want %d: a hole in the stream", got, want)
 			return
