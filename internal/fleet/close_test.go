@@ -16,9 +16,6 @@ import (
 // Each node has another fault when Close comes; the last one's postmaster was
 // killed behind our back, so that its backends are nobody's children.
 func TestCloseAfterEveryFault(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: TestCloseEndsOperations closes a fleet with a paused replica")
-	}
 	t.Parallel()
 	f := start(t, fleet.Config{Replicas: 8, Upstream: map[string]string{"r8": "r1"}})
 	must(t, f.Pause(t.Context(), "r1"))
