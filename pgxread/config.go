@@ -55,7 +55,10 @@ type Config struct {
 	// those for requests. The guard that keeps requests from dialling an open replica
 	// is put around what Configure sets. Default: nothing.
 	Configure func(node string, c *pgxpool.Config)
-	// Observer is told what happens in the Set. Default: nobody.
+	// Observer is told what happens in the Set, on the goroutine that makes the event: a
+	// sampler, a timer, or the caller whose failed read opened a breaker. Its functions
+	// must be quick, may read through the DB, and must not call Close, AddReplica,
+	// RemoveReplica or the Set's Reconfigure, Ready and Refresh. Default: nobody.
 	Observer replica.Observer
 }
 

@@ -160,7 +160,7 @@ func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
 		timeout = defaultCallTimeout // a probe never waits for ever
 	}
 	c := newCall(asCheck(ctx), n, &intent{timeout: timeout})
-	err := c.attempt(&exec{sql: "SELECT 1"})
+	err := c.attempt(&exec{sql: "SELECT 1"}) //nolint:contextcheck // a call is its own context, made of ctx
 	outcome := c.outcome(err)
 	return outcome, c.finish(err)
 }
