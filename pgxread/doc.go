@@ -21,6 +21,10 @@
 // (REQ-R6). Never after that, never in a transaction once BEGIN has succeeded, never
 // a write. A replica whose breaker is open is not dialled for a request (REQ-R7).
 //
+// A replica is one server: its DSN names one host, and a new connection for reads is
+// used only if it leads to the server that the sampler sees, for which it is asked once.
+// Behind an address that several servers share, most reads are refused.
+//
 // # Timeouts
 //
 // Every call through a DB, its transactions' statements included, ends after
@@ -36,7 +40,8 @@
 //
 // # Concurrency
 //
-// All methods of [DB] and [Reader] may be called at any time from any goroutine. What
+// All methods of [DB] and [Reader] may be called at any time from any goroutine, but for
+// what [Config.Observer] rules out for its functions. What
 // they return (rows, batch results, transactions) is for one goroutine, as with pgx,
 // and must be closed, as with pgx: it holds a connection until then. Open starts the
 // Set's samplers and pgxpool's own goroutines, and no others; [DB.Close] waits for
