@@ -94,7 +94,8 @@ vuln: $(BIN)/govulncheck ## Known vulnerabilities that the code really reaches (
 
 .PHONY: lab
 lab: ## A real primary with three replicas, traffic, and a live table
-	go run ./cmd/breakwater lab
+	go build -o $(BIN)/breakwater ./cmd/breakwater
+	$(BIN)/breakwater lab
 
 .PHONY: ci
 ci: ## Everything that CI runs
