@@ -42,8 +42,7 @@ func run(args []string, out, errOut io.Writer) int {
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	root := newRoot(watched{out, cancel}, errOut)
-	root.SetArgs(args)
+	root := newRoot(args, watched{out, cancel}, errOut)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errFailed) && !errors.Is(err, errInterrupted) {
 		complain(errOut, err)
@@ -140,7 +139,7 @@ func interruptible(errOut io.Writer) (context.Context, func()) {
 	}
 }
 
-func newRoot(out, errOut io.Writer) *cobra.Command {
+func newRoot(args []string, out, errOut io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "breakwater",
 		Short:         "Circuit breakers for reads that go to database replicas",
@@ -149,11 +148,43 @@ func newRoot(out, errOut io.Writer) *cobra.Command {
 		Args:          noCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newLab(out, errOut), newVersion(out))
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+	})
+	root.Version = version()
+	root.SetVersionTemplate("breakwater {{.Version}}\n") // as command version prints it
+	root.AddCommand(newLab(args, out, errOut), newVersion(out))
+	strict(root)
 	return root
+}
+
+// strict makes cobra's own commands refuse what they do not know, as ours do.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = knownCommand
+		case "completion":
+			c.Args = noCommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			for _, shell := range c.Commands() {
+				shell.Args = noCommand
+			}
+		}
+	}
+}
+
+// knownCommand refuses arguments that do not lead to a command.
+func knownCommand(c *cobra.Command, args []string) error {
+	if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
+		return usageError{fmt.Errorf("%s: unknown command %q; see %s --help", c.CommandPath(), strings.Join(args, " "), c.Root().CommandPath())}
+	}
+	return nil
 }
 
 // noCommand refuses what is no command, as wrong usage.

@@ -13,6 +13,13 @@ import (
 	"github.com/breakwater-go/breakwater/internal/fleet"
 )
 
+// finder finds a server's programs, in a directory or, for "", in the usual places.
+type finder func(ctx context.Context, dir string) (fleet.Binaries, error)
+
+func findPostgres(ctx context.Context, dir string) (fleet.Binaries, error) {
+	return fleet.Find(ctx, dir)
+}
+
 // starter starts the fleet that the command line asks for.
 type starter func(ctx context.Context, errOut io.Writer) (lab.Fleet, error)
 
@@ -25,18 +32,27 @@ func (f *labFlags) chooseFleet(ctx context.Context) (starter, error) {
 		}
 		return f.startSimulated("as asked for"), nil
 	case fleetAuto, fleetPostgres:
-		bin, err := fleet.Find(ctx, f.pgBin)
+		bin, err := f.find(ctx, f.pgBin)
 		switch {
 		case err == nil:
 			return f.startPostgres(bin), nil
 		case f.fleet == fleetAuto && f.pgBin == "":
 			return f.startSimulated(err.Error()), nil
 		case f.pgBin != "":
-			return nil, fmt.Errorf("--pg-bin %q: %w", f.pgBin, err)
+			return nil, fmt.Errorf("--pg-bin: %w; name the directory that holds initdb and postgres, or leave it out to search", cause(err))
 		}
 		return nil, fmt.Errorf("--fleet %s: %w with --pg-bin, or take --fleet simulated", f.fleet, err)
 	}
 	return nil, fmt.Errorf("--fleet %q: not known; take one of auto, postgres, simulated", f.fleet)
+}
+
+// cause is the part of Find's error that says what is wrong with the directory, and names it.
+func cause(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		parts := joined.Unwrap()
+		return parts[len(parts)-1]
+	}
+	return err
 }
 
 func (f *labFlags) startSimulated(why string) starter {

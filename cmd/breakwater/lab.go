@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,10 @@ type labFlags struct {
 	listen         string
 	headless, json bool
 
-	listenGiven, forGiven, rateGiven bool
+	listenGiven bool
+	faults      []error  // of the command line, found while it was parsed
+	args        []string // the process's
+	find        finder
 }
 
 const (
@@ -32,45 +36,76 @@ const (
 	fleetPostgres  = "postgres"
 	fleetSimulated = "simulated"
 	defaultListen  = "127.0.0.1:8080"
+	anyPort        = "127.0.0.1:0"
 )
 
-func newLab(out, errOut io.Writer) *cobra.Command {
-	f := &labFlags{}
+func newLab(args []string, out, errOut io.Writer) *cobra.Command {
+	f := &labFlags{args: args, find: findPostgres}
+	f.Started, f.Replicas, f.Seed = started, 3, 1
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: "Run a primary with replicas on loopback, send traffic through the library, break things",
-		Long:  "Run a primary with replicas on loopback, send traffic through the library, and break things.\n\nScenarios:\n" + scenarioList(),
-		Args:  noCommand,
-		RunE: func(c *cobra.Command, _ []string) error {
-			f.Started = started
-			f.listenGiven = c.Flags().Changed("listen")
-			f.forGiven, f.rateGiven = c.Flags().Changed("for"), c.Flags().Changed("rate")
+		Long:  fmt.Sprintf(longHelp, scenarioList()),
+		Args:  cobra.ArbitraryArgs, // refused by check, beside all other faults
+		RunE: func(c *cobra.Command, args []string) error {
+			f.parsed(c, args)
 			return f.run(c.Context(), out, errOut)
 		},
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the same
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		f.parsed(c, nil)
+		f.faults = append(f.faults, err)
+		_, _, err = f.check(c.Context())
+		return err
+	})
 	fs := c.Flags()
+	r := flagReader{fs, &f.faults}
 	fs.StringVar(&f.fleet, "fleet", fleetAuto, "auto, postgres or simulated; auto is postgres where its programs are found")
-	fs.IntVar(&f.Replicas, "replicas", 3, "how many replicas, 1 to 8")
+	r.whole(&f.Replicas, "replicas", "how many replicas, 1 to 8", "give a whole number, 1 to 8")
 	fs.StringVar(&f.pgBin, "pg-bin", "", "directory of the PostgreSQL server's programs (default: search)")
 	fs.StringVar(&f.dir, "dir", "", "directory in which the fleet makes its own (default: the system's for temporary files)")
-	fs.StringVar(&f.listen, "listen", defaultListen, "loopback address of the status interface; with --headless only if given")
-	fs.IntVar(&f.Rate, "rate", 0, "reads a second (default: the scenario's own, 200)")
+	fs.StringVar(&f.listen, "listen", defaultListen, "loopback address of the status interface, a free port where this default is in use; with --headless only if given")
+	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200)", "give a whole number, 1 or more reads a second, or leave it out for 200")
 	fs.StringVar(&f.Scenario, "scenario", "", "one of those above (default: traffic until interrupted)")
-	fs.Uint64Var(&f.Seed, "seed", 1, "seed of scenario random")
-	fs.DurationVar(&f.For, "for", 0, "how long; in a scenario with one fault until the fault is mended (default: the scenario's own)")
-	fs.BoolVar(&f.headless, "headless", false, "no table: a line per event and second")
-	fs.BoolVar(&f.json, "json", false, "with --headless: a JSON object a line, the last of kind summary")
+	r.natural(&f.Seed, "seed", "seed of scenario random", "give a whole number, 0 or more")
+	r.length(&f.For, "for", "how long; in a scenario with one fault until the fault is mended (default: the scenario's own)",
+		"give a positive length with its unit, such as 30s or 2m, or leave it out")
+	r.yes(&f.headless, "headless", "no table: a line per event and second")
+	r.yes(&f.json, "json", "with --headless: a JSON object a line, the last of kind summary")
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(lab.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("fleet", cobra.FixedCompletions([]string{fleetAuto, fleetPostgres, fleetSimulated}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
+const longHelp = `Run a primary with replicas on loopback, send traffic through the library, and break things.
+
+Scenarios, and how long they last without --for (in those with one fault until it is mended;
+they end when the replica takes reads again):
+%s
+Exit status:
+  0    the scenario's expectations held, or traffic without a scenario was ended
+  1    an expectation did not hold, or the lab could not run
+  2    wrong usage
+  130  a scenario was interrupted and not judged; or a second signal ended the process at once`
+
 func scenarioList() string {
 	var b strings.Builder
 	for _, s := range lab.Scenarios() {
-		fmt.Fprintf(&b, "  %-12s %s\n", s.Name, s.Shows)
+		fmt.Fprintf(&b, "  %-12s %2.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
 	}
 	return b.String()
+}
+
+// parsed notes what only the command knows once its flags are read.
+func (f *labFlags) parsed(c *cobra.Command, args []string) {
+	f.Load, f.listenGiven = loadAverage(), c.Flags().Changed("listen")
+	if _, own, err := c.Root().Find(f.args); err == nil {
+		f.faults = append(f.faults, unknownFlags(c.Flags(), own)...)
+	}
+	for _, arg := range args {
+		f.faults = append(f.faults, fmt.Errorf("unexpected argument %q: leave it out", arg))
+	}
 }
 
 func (f *labFlags) run(ctx context.Context, out, errOut io.Writer) error {
@@ -97,13 +132,7 @@ func (f *labFlags) run(ctx context.Context, out, errOut io.Writer) error {
 
 // check finds every fault of the command line before anything is started.
 func (f *labFlags) check(ctx context.Context) (start starter, listener net.Listener, err error) {
-	faults := []error{f.Check()}
-	if f.rateGiven && f.Rate == 0 {
-		faults = append(faults, errors.New("--rate 0: give 1 or more reads a second, or leave it out"))
-	}
-	if f.forGiven && f.For == 0 {
-		faults = append(faults, errors.New("--for 0s: give a positive length such as 30s, or leave it out"))
-	}
+	faults := append(slices.Clone(f.faults), f.Check())
 	if f.json && !f.headless {
 		faults = append(faults, errors.New("--json: the table is no JSON; add --headless, or leave it out"))
 	}
@@ -111,14 +140,14 @@ func (f *labFlags) check(ctx context.Context) (start starter, listener net.Liste
 	start, err = f.chooseFleet(ctx)
 	faults = append(faults, err)
 	if f.listenGiven || !f.headless {
-		listener, err = listen(ctx, f.listen)
+		listener, err = f.listenOn(ctx)
 		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {
 		if listener != nil {
 			_ = listener.Close()
 		}
-		return nil, nil, usageError{err}
+		return nil, nil, usageError{errors.Join(err, errors.New("see breakwater lab --help"))}
 	}
 	return start, listener, nil
 }
@@ -126,6 +155,9 @@ func (f *labFlags) check(ctx context.Context) (start starter, listener net.Liste
 func (f *labFlags) checkDir() error {
 	if f.dir == "" {
 		return nil
+	}
+	if f.fleet == fleetSimulated {
+		return fmt.Errorf("--dir %q: a simulated fleet has no files; leave it out, or give --fleet postgres", f.dir)
 	}
 	if abs, err := filepath.Abs(f.dir); err == nil {
 		f.dir = abs
@@ -138,6 +170,15 @@ func (f *labFlags) checkDir() error {
 		return fmt.Errorf("--dir %q: not a directory; give an existing one", f.dir)
 	}
 	return nil
+}
+
+// listenOn takes the address that was given; without one the default, or a free port where that is in use.
+func (f *labFlags) listenOn(ctx context.Context) (net.Listener, error) {
+	ln, err := listen(ctx, f.listen)
+	if err != nil && !f.listenGiven {
+		return listen(ctx, anyPort)
+	}
+	return ln, err
 }
 
 // listen takes the status interface's port before the fleet is started.
@@ -208,14 +249,14 @@ func (f *labFlags) verdict(r lab.Result, s screen, errOut io.Writer) error {
 
 // introduce tells a person where the servers are and what to try.
 func introduce(w io.Writer, fleet lab.Fleet) {
+	if fleet.Version() == fleetSimulated {
+		fmt.Fprintf(w, "\nfleet: simulated. It answers the lab's own statements only, not psql. Try --scenario one-lagging.\nCtrl-C ends the lab.\n\n")
+		return
+	}
 	nodes := fleet.Nodes()
 	fmt.Fprintf(w, "\nfleet: %s. Join with psql:\n", fleet.Version())
 	for _, n := range nodes {
 		fmt.Fprintf(w, "  %-8s psql '%s'\n", n.Name, n.DSN)
-	}
-	if fleet.Version() == fleetSimulated {
-		fmt.Fprintln(w, "This fleet is simulated: it answers the lab's own statements only. Try --scenario one-lagging.")
-		return
 	}
 	fmt.Fprintf(w, "Try, in another terminal, and watch %s leave and come back:\n", nodes[1].Name)
 	fmt.Fprintf(w, "  psql '%s' -c 'select pg_wal_replay_pause()'\n", nodes[1].AdminDSN)

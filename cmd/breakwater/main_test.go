@@ -56,6 +56,15 @@ func runBinary(t *testing.T, args ...string) ended {
 	return ended{c.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
+// The directory is named once, and the flag that named it.
+func TestPgBinIsNamedOnce(t *testing.T) {
+	dir := t.TempDir()
+	got := runBinary(t, "lab", "--headless", "--pg-bin", dir)
+	if n := strings.Count(got.err, dir); n != 1 || !strings.Contains(got.err, "--pg-bin: ") {
+		t.Errorf("got the directory %d times, want once, after --pg-bin, in:\n%s", n, got.err)
+	}
+}
+
 // Wrong usage ends with status 2, tells every fault at once, each with its flag, value
 // and mend, and prints no usage.
 func TestWrongUsage(t *testing.T) {
@@ -71,8 +80,21 @@ func TestWrongUsage(t *testing.T) {
 		want []string
 	}{
 		{"unknown command", []string{"frobnicate"}, []string{`unexpected argument "frobnicate"`, "--help"}},
-		{"unknown flag", []string{"lab", "--frobnicate"}, []string{"unknown flag: --frobnicate"}},
-		{"not a number", []string{"lab", "--replicas", "many"}, []string{"--replicas", "many"}},
+		{"unknown flag", []string{"lab", "--frobnicate"}, []string{"--frobnicate: unknown flag", "breakwater lab --help"}},
+		{"unknown flag of version", []string{"version", "--frobnicate"}, []string{"unknown flag: --frobnicate", "breakwater version --help"}},
+		{"no value", []string{"lab", "--rate", "x", "--seed"}, []string{`--rate "x"`, "flag needs an argument: --seed", "--help"}},
+		{"unreadable values", []string{
+			"lab", "--seed", "x", "--for", "5", "--replicas", "many", "--rate", "1.5", "--headless=maybe", "--frobnicate", "-x", "--scenario", "nonesuch", "more",
+		}, []string{
+			`--seed "x": give a whole number`, `--for "5": give a positive length with its unit, such as 30s`, `--replicas "many": give a whole number, 1 to 8`,
+			`--rate "1.5": give a whole number`, `--headless "maybe"`, "--frobnicate: unknown flag", "-x: unknown flag", `--scenario "nonesuch"`,
+			`unexpected argument "more"`, "see breakwater lab --help",
+		}},
+		{"a value that looks like a flag", []string{"lab", "--headless", "--dir", "--frobnicate"}, []string{`--dir "`}},
+		{"a shell's argument", []string{"completion", "bash", "x"}, []string{`unexpected argument "x"`}},
+		{"unknown shell", []string{"completion", "bogus"}, []string{`unexpected argument "bogus"`}},
+		{"help on nothing", []string{"help", "bogus"}, []string{`unknown command "bogus"`}},
+		{"help on too much", []string{"help", "lab", "bogus"}, []string{`unknown command "lab bogus"`}},
 		{"an argument", []string{"lab", "one-lagging"}, []string{`unexpected argument "one-lagging"`}},
 		{"unknown scenario", []string{"lab", "--headless", "--scenario", "one-laging"}, []string{
 			`--scenario "one-laging"`, "healthy, one-lagging, one-dead, cut-off, frozen, flapping, random",
@@ -86,9 +108,10 @@ func TestWrongUsage(t *testing.T) {
 		}},
 		{"a port for the world", []string{"lab", "--headless", "--listen", "0.0.0.0:0"}, []string{`--listen "0.0.0.0:0"`, "loopback"}},
 		{"no port", []string{"lab", "--headless", "--listen", "localhost"}, []string{`--listen "localhost"`, "host:port"}},
+		{"a simulated fleet's directory", []string{"lab", "--fleet", "simulated", "--dir", empty}, []string{`--dir "` + empty, "leave it out"}},
 		{"no directory", []string{"lab", "--headless", "--dir", empty + "/none"}, []string{"--dir", "existing directory"}},
 		{"JSON in a table", []string{"lab", "--json"}, []string{"--json", "--headless"}},
-		{"zeros", []string{"lab", "--headless", "--rate", "0", "--for", "0s"}, []string{"--rate 0", "--for 0s"}},
+		{"zeros", []string{"lab", "--headless", "--rate", "0", "--for", "0s"}, []string{`--rate "0"`, `--for "0s"`}},
 		{"too short", []string{"lab", "--headless", "--scenario", "frozen", "--for", "2s"}, []string{"--for 2s", "at least 10s"}},
 		{"too few", []string{"lab", "--headless", "--scenario", "frozen", "--replicas", "1"}, []string{"--replicas 1", "at least 2"}},
 		{"all at once", []string{
@@ -124,7 +147,11 @@ func TestVersionHelpAndCompletion(t *testing.T) {
 		want string
 	}{
 		{[]string{"version"}, "breakwater "},
-		{[]string{"lab", "--help"}, "one-lagging"},
+		{[]string{"--version"}, "breakwater "},
+		{[]string{"lab", "--help"}, "one-lagging  12s"},
+		{[]string{"lab", "--help"}, "130  a scenario was interrupted"},
+		{[]string{"help", "lab"}, "one-lagging"},
+		{[]string{"completion", "--help"}, "bash"},
 		{[]string{"completion", "bash"}, "bash completion"},
 		{[]string{"__complete", "lab", "--scenario", ""}, "cut-off"},
 	} {
@@ -231,7 +258,8 @@ func TestInterrupt(t *testing.T) {
 			dir := enterable(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
-			c := exec.CommandContext(ctx, binary, append([]string{"lab", "--dir", dir}, tt.args...)...)
+			c := exec.CommandContext(ctx, binary, append([]string{"lab"}, tt.args...)...)
+			c.Env = append(os.Environ(), "TMPDIR="+dir)
 			out := &signalAt{line: "reads", kind: `"second"`, process: c, signal: tt.signal}
 			c.Stdout = out
 			var errOut bytes.Buffer

@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
@@ -40,12 +42,13 @@ func aLive() lab.Live {
 // threshold; it redraws over itself.
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	tb := &table{out: &out, scenario: "one-lagging"}
+	tb := newTable(&out, "one-lagging", terminal(120, 40))
+	tb.colour = false
 	tb.line(lab.FaultLine{Head: lab.Head{T: 6000, Kind: "fault"}, Fault: "replay_paused", Node: "r2", Phase: "begin"})
 	tb.live(aLive())
 	for _, want := range []string{
 		"simulated · one-lagging", "200 reads/s", "0–150 ms", "830–∞ ms", "open", "lag 0.83 s > 0.5 s (3 in a row)", "probed in 1.5 s",
-		"6.00 s  fault      r2       replay_paused begin",
+		"6.00 s  fault      r2       replay_paused begin", "opened for lag 0.83 s > 0.5 s (3 in a row); probed in 1.5 s",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, out.String())
@@ -61,6 +64,102 @@ func TestTable(t *testing.T) {
 	tb.end()
 	if !strings.Contains(out.String(), "scenario one-lagging FAILED:\n  errors is 1, expected at most 0") {
 		t.Errorf("the verdict is missing:\n%s", out.String())
+	}
+}
+
+func terminal(width, height int) func() (int, int) {
+	return func() (int, int) { return width, height }
+}
+
+// A half-open breaker's newest reason is that its open period is over; what a person asks is
+// why it was opened.
+func TestTableSaysWhyItWasOpened(t *testing.T) {
+	var out bytes.Buffer
+	tb := newTable(&out, "", terminal(120, 40))
+	l := aLive()
+	tb.line(lab.TransitionLine{Node: "r2", From: breaker.Closed, To: breaker.Open, Reason: "lag 0.9 s > 0.5 s"})
+	l.Stats.Replicas[1].Breaker.State = breaker.HalfOpen
+	l.Stats.Replicas[1].Breaker.Reason = breaker.Reason{Rule: "open_period_over"}
+	tb.live(l)
+	if got := out.String(); !strings.Contains(got, "opened for lag 0.9 s > 0.5 s") || strings.Contains(got, "open_period_over") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+// The table shows the first error of a second in which reads failed, on one line.
+func TestTableShowsTheFirstError(t *testing.T) {
+	var out bytes.Buffer
+	tb := newTable(&out, "", terminal(120, 40))
+	l := aLive()
+	l.Second.Errors, l.Second.FirstError = 3, "no replica\n\tr1: late\x1b[2J"
+	tb.live(l)
+	if got, want := out.String(), "first error: no replica  r1: late [2J\n"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+}
+
+// On the smallest usual terminal nothing wraps and nothing scrolls, whatever there is to tell:
+// each drawing takes fewer rows than the terminal has, and goes back to its first.
+func TestTableFitsTheTerminal(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {40, 10}, {20, 2}, {200, 60}} {
+		width, height := size[0], size[1]
+		var out bytes.Buffer
+		tb := newTable(&out, "random", terminal(width, height))
+		tb.colour = true
+		l := aLive()
+		for len(l.Stats.Replicas) < 8 {
+			l.Stats.Replicas = append(l.Stats.Replicas, l.Stats.Replicas[1])
+		}
+		l.Second.Errors, l.Second.FirstError = 9, strings.Repeat("an error ", 50)
+		for range 60 {
+			tb.line(lab.FaultLine{Head: lab.Head{T: 1, Kind: "fault"}, Fault: strings.Repeat("long ", 60), Node: "r1"})
+		}
+		for round := range 3 {
+			out.Reset()
+			tb.live(l)
+			rows := strings.Split(out.String(), "\n")
+			if len(rows) > height {
+				t.Errorf("%v, drawing %d: got %d rows, want at most %d", size, round, len(rows), height)
+			}
+			if up := fmt.Sprintf("\x1b[%dA", len(rows)-1); round > 0 && !strings.Contains(rows[0], up) {
+				t.Errorf("%v, drawing %d: got %q, want %q in it", size, round, rows[0], up)
+			}
+			for _, row := range rows {
+				if n := utf8.RuneCountInString(sequences.ReplaceAllString(row, "")); n > width {
+					t.Errorf("%v: got a row of %d columns, want at most %d: %q", size, n, width, row)
+				}
+			}
+		}
+	}
+}
+
+var sequences = regexp.MustCompile("\r|\x1b\\[[0-9;?]*[A-Za-z]")
+
+// A terminal that was made wider or narrower has broken its lines anew: the table begins on a clear one.
+func TestTableClearsWhenTheWidthChanges(t *testing.T) {
+	var out bytes.Buffer
+	width := 100
+	tb := newTable(&out, "", func() (int, int) { return width, 24 })
+	tb.live(aLive())
+	width = 60
+	out.Reset()
+	tb.live(aLive())
+	if !strings.Contains(out.String(), "\x1b[2J\x1b[H") {
+		t.Errorf("got %q, want the screen cleared", out.String())
+	}
+}
+
+// Figures for people have no exponent.
+func TestPlainFigures(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.1234: "0.12", 2: "2", 9.5: "9.5", 12.34: "12.3", 99.96: "100", 100.4: "100", 1990: "1990", 1234567: "1234567", -3.2: "-3.2",
+	} {
+		if got := plain(v); got != want {
+			t.Errorf("%v: got %q, want %q", v, got, want)
+		}
+	}
+	if got := describe(lab.Summary{MaxStaleness: 1990.4, TimeToOpen: new(12345.6), TimeToClose: new(1e6)}); strings.Contains(got, "e+") {
+		t.Errorf("got %q, want no exponent", got)
 	}
 }
 

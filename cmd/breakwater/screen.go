@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/term"
+
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 )
 
@@ -51,7 +53,7 @@ func (f *labFlags) renderer(out io.Writer) renderer {
 		e.SetEscapeHTML(false) // reasons hold ">"
 		return jsonLines{w, e}
 	case !f.headless && isTerminal(out):
-		return &table{out: out, scenario: f.Scenario, colour: os.Getenv("NO_COLOR") == ""}
+		return newTable(out, f.Scenario, func() (width, height int) { return terminalSize(out) })
 	}
 	return textLines{out}
 }
@@ -72,15 +74,30 @@ func (s screen) close() {
 }
 
 func isTerminal(w io.Writer) bool {
+	fd, ok := descriptor(w)
+	return ok && term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"
+}
+
+// terminalSize is that of a terminal, or the usual one where it does not tell.
+func terminalSize(w io.Writer) (width, height int) {
+	if fd, ok := descriptor(w); ok {
+		width, height, err := term.GetSize(fd)
+		if err == nil && width > 0 && height > 0 {
+			return width, height
+		}
+	}
+	return 80, 24
+}
+
+func descriptor(w io.Writer) (fd int, ok bool) {
 	if outer, ok := w.(watched); ok {
 		w = outer.Writer
 	}
 	f, ok := w.(*os.File)
 	if !ok {
-		return false
+		return 0, false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && f.Name() != os.DevNull
+	return int(f.Fd()), true //nolint:gosec // a descriptor is small
 }
 
 // jsonLines writes one JSON object a line.

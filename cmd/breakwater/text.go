@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
@@ -34,7 +36,7 @@ func describeEvent(l lab.Line) string {
 	case lab.TransitionLine:
 		s := fmt.Sprintf("transition %-8s %v → %v: %s", l.Node, l.From, l.To, l.Reason)
 		if l.OpenPeriodMS != nil {
-			s += fmt.Sprintf("; open for %.3g s", *l.OpenPeriodMS/1000)
+			s += "; open for " + plain(*l.OpenPeriodMS/1000) + " s"
 		}
 		return stamp(l.T) + s
 	case lab.ConditionLine:
@@ -68,11 +70,13 @@ func describeSummary(s lab.Summary) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s: %d reads (%d by replicas, %d failed), %d commits, %d transitions, %d faults\n",
 		s.Fleet, s.Reads, s.BySource.Replica, s.BySource.Failed, s.Commits, s.Transitions, s.Faults)
-	fmt.Fprintf(&b, "answers too old and not flagged: %d (oldest answer %.4g ms); reads sent to a late replica: %d; bounds broken: %d of %d\n",
-		s.StaleUnflagged, s.MaxStaleness, s.LateReplicaReads, s.BoundViolations, s.BoundSamples)
+	fmt.Fprintf(&b, "answers too old and not flagged: %d (oldest answer %s ms); reads sent to a late replica: %d; bounds broken: %d of %d\n",
+		s.StaleUnflagged, plain(s.MaxStaleness), s.LateReplicaReads, s.BoundViolations, s.BoundSamples)
 	if s.TimeToOpen != nil {
 		fmt.Fprintf(&b, "opened after %s ms for %s, closed again after %s ms\n", number(s.TimeToOpen), s.OpenReason, number(s.TimeToClose))
 	}
+	fmt.Fprintf(&b, "first read after %s s%s; longest read %s ms; the lab itself sent a read up to %s ms late\n",
+		plain(s.Ready/1000), atLoad(s.Load), plain(s.MaxWait), plain(s.WorstStall))
 	if s.FirstError != "" {
 		fmt.Fprintf(&b, "first error: %s\n", s.FirstError)
 	}
@@ -93,7 +97,30 @@ func number(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.3g", *v)
+	return plain(*v)
+}
+
+// plain is a figure to three digits, or whole from 100 on, and never with an exponent.
+func plain(v float64) string {
+	decimals := 0
+	switch size := math.Abs(v); {
+	case size < 10:
+		decimals = 2
+	case size < 100:
+		decimals = 1
+	}
+	text := strconv.FormatFloat(v, 'f', decimals, 64)
+	if decimals > 0 {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
+
+func atLoad(load *float64) string {
+	if load == nil {
+		return ""
+	}
+	return " at a load of " + plain(*load)
 }
 
 // interval is a staleness interval in words.
