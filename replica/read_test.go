@@ -391,3 +391,21 @@ func TestPrimaryOnlyNeedsAPrimary(t *testing.T) {
 		}
 	})
 }
+
+// REQ-R10: each Set, so each process, has breakers of its own.
+func TestSetsDecideForThemselves(t *testing.T) {
+	inBubble(t, 1, nil, func(c *cluster) {
+		other, err := replica.NewSet(replica.Config{Primary: c.primary.node(), Replicas: []replica.Node{c.r[0].node()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if err := other.Ready(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Breaker("r1").Trip(breaker.Reason{Detail: "test"})
+		if _, err := other.Pick(replica.Requirement{}); err != nil || c.state(0) != breaker.Open {
+			t.Errorf("the other set: %v; this one: %v", err, c.state(0))
+		}
+	})
+}

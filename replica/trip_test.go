@@ -317,7 +317,7 @@ func TestPrimaryIsNeverOpened(t *testing.T) {
 	})
 }
 
-// REQ-R16 of the sampling load: calm while open, so that an incident is not hammered.
+// REQ-R2, and the sampling load: calm while open, so that an incident is not hammered.
 func TestSamplingIsCalmWhileOpenAndFastInDoubt(t *testing.T) {
 	inBubble(t, 2, func(cfg *replica.Config) { cfg.Open.Base = 10 * time.Second }, func(c *cluster) {
 		c.writing(3*time.Second, c.r...)
