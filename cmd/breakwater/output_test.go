@@ -48,7 +48,7 @@ func TestTable(t *testing.T) {
 	tb.live(aLive())
 	for _, want := range []string{
 		"simulated · one-lagging", "200 reads/s", "0–150 ms", "830–∞ ms", "open", "lag 0.83 s > 0.5 s (3 in a row)", "probed in 1.5 s",
-		"6.00 s  fault      r2       replay_paused begin", "opened for lag 0.83 s > 0.5 s (3 in a row); probed in 1.5 s",
+		"6.00 s  fault      r2       replay_paused begin", "probed in 1.5 s; opened for lag 0.83 s > 0.5 s (3 in a row)",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, out.String())

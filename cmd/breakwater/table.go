@@ -125,11 +125,11 @@ func (t *table) rows(n *replica.NodeStats, reads int) []string {
 	if !ok {
 		reason = n.Breaker.Reason.String()
 	}
-	note := pad("", 10) + "opened for " + reason
+	note := pad("", 10)
 	if left := n.Breaker.RetryAfter; left > 0 {
-		note += fmt.Sprintf("; probed in %.1f s", left.Seconds())
+		note += fmt.Sprintf("probed in %.1f s; ", left.Seconds())
 	}
-	return append(rows, note)
+	return append(rows, note+"opened for "+reason)
 }
 
 func why(n *replica.NodeStats) string {
