@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The lab scenarios, each five times in a row without a miss, and scenario random for two minutes
-# with three seeds, five times each. Part of `make prove`.
+# with three seeds, five times each. Nothing is tried again. Part of `make prove`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ROUNDS=${ROUNDS:-5} SEEDS=${SEEDS:-1 2 3} RANDOM_FOR=${RANDOM_FOR:-120s} exec tools/ci-lab.sh
+ROUNDS=${ROUNDS:-5} SEEDS=${SEEDS:-1 2 3} RANDOM_FOR=${RANDOM_FOR:-120s} TRY_AGAIN=0 exec tools/ci-lab.sh
