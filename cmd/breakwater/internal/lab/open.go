@@ -83,9 +83,9 @@ type probeTracer struct {
 	run  *run
 }
 
-// TraceQueryStart counts a probe.
+// TraceQueryStart counts a probe: of the checks that are no look at what the node is.
 func (t *probeTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if pgxread.IsCheck(ctx) && q.SQL != postgres.SampleSQL {
+	if looks := q.SQL == postgres.SampleSQL || q.SQL == postgres.InstanceSQL; pgxread.IsCheck(ctx) && !looks {
 		t.run.rec.probed(t.node, t.run.now())
 	}
 	return ctx
