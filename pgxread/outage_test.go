@@ -110,7 +110,9 @@ func TestOneProbeForEachBackOffStep(t *testing.T) {
 // behaviours-routing 20: half-open admits no user's read, by whatever method.
 func TestHalfOpenTakesNoRead(t *testing.T) {
 	broken(t)
-	w := open(t, quick(), []string{"r1", "r2"}, conns(32))
+	w := open(t, quick(), []string{"r1", "r2"}, conns(32), func(c *pgxread.Config) {
+		c.ConnectTimeout, c.CallTimeout = patience, patience // of many new sessions at once on a busy machine
+	})
 	w.usable(t, "r1", "r2")
 	w.write(t, 50)
 	must(t, pg.SetApplyDelay(t.Context(), "r1", 2*time.Second))

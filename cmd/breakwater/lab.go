@@ -198,7 +198,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 func (f *labFlags) play(ctx context.Context, fleet lab.Fleet, ln net.Listener, out, errOut io.Writer) error {
-	screen := f.screen(out)
+	screen := f.screen(ctx, out)
 	defer screen.close()
 	var status *statusServer
 	if ln != nil {

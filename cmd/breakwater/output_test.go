@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -211,12 +212,35 @@ func TestStatusInterface(t *testing.T) {
 func TestScreenKeepsEveryLine(t *testing.T) {
 	var out bytes.Buffer
 	f := &labFlags{headless: true, json: true}
-	s := f.screen(&out)
+	s := f.screen(t.Context(), &out)
 	for i := range 10_000 {
 		s.line(lab.WriterLine{Head: lab.Head{T: int64(i), Kind: "writer"}, Mode: "idle"})
 	}
 	s.close()
 	if got := strings.Count(out.String(), "\n"); got != 10_000 {
 		t.Errorf("lines: got %d, want 10000", got)
+	}
+}
+
+// An interrupted run does not wait for an output that nobody reads: its servers would run on.
+func TestBlockedOutputDoesNotHoldAnInterruptedRun(t *testing.T) {
+	nobody, w := io.Pipe()
+	defer nobody.Close() //nolint:errcheck // a pipe in memory
+	ctx, cancel := context.WithCancel(t.Context())
+	f := labFlags{headless: true, json: true}
+	s := f.screen(ctx, w)
+	cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 3 * queued {
+			s.line(lab.FaultLine{})
+		}
+		s.close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("still waiting for the reader of a blocked pipe")
 	}
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/term"
 
@@ -23,12 +25,17 @@ type renderer interface {
 type screen struct {
 	events chan any
 	done   chan struct{}
+	over   <-chan struct{} // the run was interrupted
 }
 
-const queued = 4096
+const (
+	queued = 4096
+	// lastWords is how long an interrupted run waits for an output that nobody reads.
+	lastWords = time.Second
+)
 
-func (f *labFlags) screen(out io.Writer) screen {
-	s := screen{events: make(chan any, queued), done: make(chan struct{})}
+func (f *labFlags) screen(ctx context.Context, out io.Writer) screen {
+	s := screen{events: make(chan any, queued), done: make(chan struct{}), over: ctx.Done()}
 	r := f.renderer(out)
 	go func() {
 		defer close(s.done)
@@ -58,7 +65,17 @@ func (f *labFlags) renderer(out io.Writer) renderer {
 	return textLines{out}
 }
 
-func (s screen) line(l lab.Line) { s.events <- l }
+func (s screen) line(l lab.Line) {
+	select {
+	case s.events <- l:
+		return
+	default: // the output is behind: wait for it, unless nobody wants it any more
+	}
+	select {
+	case s.events <- l:
+	case <-s.over:
+	}
+}
 
 func (s screen) live(l lab.Live) {
 	select {
@@ -67,10 +84,18 @@ func (s screen) live(l lab.Live) {
 	}
 }
 
-// close waits until everything is written. Nothing may be sent after it.
+// close waits until everything is written; once interrupted, not for long: a pipe that
+// nobody reads must not keep the servers running. Nothing may be sent after it.
 func (s screen) close() {
 	close(s.events)
-	<-s.done
+	select {
+	case <-s.done:
+	case <-s.over:
+		select {
+		case <-s.done:
+		case <-time.After(lastWords):
+		}
+	}
 }
 
 func isTerminal(w io.Writer) bool {
