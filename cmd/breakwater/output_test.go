@@ -225,7 +225,7 @@ func TestScreenKeepsEveryLine(t *testing.T) {
 // An interrupted run does not wait for an output that nobody reads: its servers would run on.
 func TestBlockedOutputDoesNotHoldAnInterruptedRun(t *testing.T) {
 	nobody, w := io.Pipe()
-	defer nobody.Close() //nolint:errcheck // a pipe in memory
+	defer nobody.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := labFlags{headless: true, json: true}
 	s := f.screen(ctx, w)
