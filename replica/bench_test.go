@@ -27,15 +27,18 @@ func benchSet(b *testing.B) *replica.Set {
 }
 
 // BenchmarkPick measures a pick among three replicas with its Done, in rounds interleaved with
-// the floor (one atomic load and one atomic add); x-floor is the ratio of the medians.
+// the floor (one atomic load and one atomic add) and with one reading of the clock, which a pick
+// cannot do without; x-floor and x-clock are ratios of the medians.
 func BenchmarkPick(b *testing.B) {
 	set := benchSet(b)
 	b.ReportAllocs()
 	// Batches of about the same time, short against a time slice, so that work of others
 	// on the machine falls on few of them and leaves the medians alone.
-	const floorBatch, pickBatch = 20_000, 1_000
+	const floorBatch, clockBatch, pickBatch = 20_000, 2_000, 1_000
+	begin := time.Now()
+	var instant time.Duration
 	var word, cell atomic.Uint64
-	var floors, picks []time.Duration
+	var floors, clocks, picks []time.Duration
 	floor := func() {
 		if word.Load() == 0 {
 			cell.Add(1)
@@ -50,9 +53,13 @@ func BenchmarkPick(b *testing.B) {
 	}
 	for b.Loop() {
 		floors = append(floors, timed(floorBatch, floor))
+		clocks = append(clocks, timed(clockBatch, func() { instant = time.Since(begin) }))
 		picks = append(picks, timed(pickBatch, pick))
 	}
-	f, p := float64(median(floors))/floorBatch, float64(median(picks))/pickBatch
+	_ = instant
+	f, c, p := float64(median(floors))/floorBatch, float64(median(clocks))/clockBatch, float64(median(picks))/pickBatch
+	b.ReportMetric(c, "clock-ns")
+	b.ReportMetric(p/c, "x-clock")
 	b.ReportMetric(f, "floor-ns")
 	b.ReportMetric(p, "pick-ns")
 	b.ReportMetric(p/f, "x-floor")
