@@ -273,6 +273,9 @@ func (s *Set) lookAtPrimary(ctx context.Context) (*round, error) {
 	if err := r.wait(ctx); err != nil {
 		return nil, err
 	}
+	if r.looked.InRecovery { // its position is another replica's
+		return nil, errPrimaryUnknown
+	}
 	return r, nil
 }
 

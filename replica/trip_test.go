@@ -378,7 +378,11 @@ func TestProbeWithoutThePrimaryDecidesNothing(t *testing.T) {
 		c.r[0].fail(nil)
 		time.Sleep(10 * time.Second)
 		c.wantState(0, breaker.HalfOpen)
+		c.primary.set(func(l *replica.Look) { l.InRecovery = true }) // nor does one that is in recovery
 		c.primary.fail(nil)
+		time.Sleep(10 * time.Second)
+		c.wantState(0, breaker.HalfOpen)
+		c.primary.set(func(l *replica.Look) { l.InRecovery = false })
 		c.waitFor(4*time.Second, "closed", func() bool { return c.state(0) == breaker.Closed })
 	})
 }
