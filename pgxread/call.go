@@ -109,10 +109,10 @@ func reached(ctx context.Context, s stage) {
 	}
 }
 
-// newCall starts the clock of a call on n.
-func newCall(parent context.Context, n *node, in *intent) *call {
+// newCall starts the clock of a call on n, which began at that instant.
+func newCall(parent context.Context, n *node, in *intent, begun time.Time) *call {
 	c := &call{
-		node: n, parent: parent, begun: time.Now(),
+		node: n, parent: parent, begun: begun,
 		timeout: max(orDefault(in.timeout, n.db.cfg.CallTimeout), 0),
 	}
 	n.clock.start(c)

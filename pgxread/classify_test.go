@@ -9,6 +9,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -92,7 +93,7 @@ func TestNext(t *testing.T) {
 		{"guard", t.Context(), errFenced, true, anew},
 		{"moved", t.Context(), errMoved, false, anew},
 	} {
-		call := newCall(c.parent, &node{db: &DB{cfg: cfg}}, &noIntent)
+		call := newCall(c.parent, &node{db: &DB{cfg: cfg}}, &noIntent, time.Now())
 		if got := call.next(c.err, c.last); got != c.want {
 			t.Errorf("%s: verdict %v, want %v", c.name, got, c.want)
 		}

@@ -17,7 +17,9 @@ func timedCalls(t *testing.T) func(context.Context, time.Duration) *call {
 	t.Helper()
 	n := &node{db: &DB{cfg: Config{CallTimeout: limit}}}
 	n.clock.limit = limit
-	return func(ctx context.Context, own time.Duration) *call { return newCall(ctx, n, &intent{timeout: own}) }
+	return func(ctx context.Context, own time.Duration) *call {
+		return newCall(ctx, n, &intent{timeout: own}, time.Now())
+	}
 }
 
 // A call is ended when it has lasted for its timeout, not before, whatever ends before or

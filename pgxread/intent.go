@@ -78,7 +78,7 @@ func (in *intent) picked(choice *replica.Choice) {
 	}
 	in.info.Node, in.info.Primary, in.info.Unverified = choice.Name(), choice.Primary(), choice.Unverified()
 	in.info.Lo, in.info.Hi = choice.Staleness()
-	in.info.PickedAt = time.Now()
+	in.info.PickedAt = choice.At()
 }
 
 func (in *intent) attempts(n int) {

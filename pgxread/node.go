@@ -159,7 +159,7 @@ func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
 	if timeout <= 0 {
 		timeout = defaultCallTimeout // a probe never waits for ever
 	}
-	c := newCall(asCheck(ctx), n, &intent{timeout: timeout})
+	c := newCall(asCheck(ctx), n, &intent{timeout: timeout}, time.Now())
 	err := c.attempt(&exec{sql: "SELECT 1"}) //nolint:contextcheck // a call is its own context, made of ctx
 	outcome := c.outcome(err)
 	return outcome, c.finish(err)

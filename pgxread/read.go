@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/breakwater-go/breakwater/replica"
 	"github.com/breakwater-go/breakwater/replica/postgres"
@@ -62,7 +63,7 @@ func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*c
 		return nil, err
 	}
 	in.picked(&choice)
-	c := newCall(ctx, choice.Target().(*node), in)
+	c := newCall(ctx, choice.Target().(*node), in, choice.At())
 	c.choice, c.read = choice, true
 	return c, nil
 }
@@ -96,7 +97,7 @@ func (c *call) next(err error, last bool) verdict {
 
 // direct runs s on the primary as it is, unguarded: a write, or what may be one.
 func (db *DB) direct(ctx context.Context, s statement) (*call, error) {
-	c := newCall(ctx, db.primary, intentOf(ctx))
+	c := newCall(ctx, db.primary, intentOf(ctx), time.Now())
 	if err := c.attempt(s); err != nil { //nolint:contextcheck // the call is the context
 		return nil, c.finish(err)
 	}

@@ -2,6 +2,7 @@ package pgxread
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -73,7 +74,7 @@ type tx struct {
 // sub starts the clock of one statement in the transaction, and returns the context
 // to run it with.
 func (t *tx) sub(ctx context.Context) (*call, context.Context) {
-	c := newCall(ctx, t.c.node, intentOf(ctx))
+	c := newCall(ctx, t.c.node, intentOf(ctx), time.Now())
 	c.read, c.up = t.c.read, t.c
 	c.stage.Store(uint32(stageRun))
 	if conn := t.c.conn; conn != nil { // else the transaction has ended, and another call may have its connection

@@ -47,6 +47,14 @@ func (c *Choice) Staleness() (lo, hi time.Duration) {
 	return time.Duration(c.view.lo), time.Duration(sub(c.now, c.view.asOf))
 }
 
+// At is the instant of the pick, of which Staleness tells.
+func (c *Choice) At() time.Time {
+	if c.node == nil {
+		return time.Time{}
+	}
+	return c.node.set.base.Add(time.Duration(c.now))
+}
+
 // Unverified says that the primary could not be sampled: the node was within the
 // bound when it last could (REQ-R14).
 func (c *Choice) Unverified() bool { return c.unverified }

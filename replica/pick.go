@@ -27,14 +27,19 @@ func (s *Set) Pick(r Requirement) (Choice, error) {
 	return s.pickAmong(nodes, st, &r, now, limit)
 }
 
-// drawFit is the common case: two replicas drawn at random are both fit for any
-// read with this limit, and the one with fewer reads in flight is the choice. Else nil.
+// drawFit is the common case: two replicas drawn at random, or the only one, are fit for
+// any read with this limit, and the one with fewer reads in flight is the choice. Else nil.
 func drawFit(nodes []*node, st *Settings, now, limit int64) *node {
-	if len(nodes) < 2 {
+	var a, b *node
+	switch len(nodes) {
+	case 0:
 		return nil
+	case 1:
+		a, b = nodes[0], nodes[0]
+	default:
+		i, j := drawTwo(mix(now, nodes), uint64(len(nodes)))
+		a, b = nodes[i], nodes[j]
 	}
-	i, j := drawTwo(mix(now, nodes), uint64(len(nodes)))
-	a, b := nodes[i], nodes[j]
 	switch {
 	case !a.fit(st, now, limit), !b.fit(st, now, limit):
 		return nil
@@ -206,5 +211,5 @@ func (s *Set) pickPrimary(r Requirement) (Choice, error) {
 	if s.ctx.Err() != nil || r.Except == n.Name || n.view.Load().condition == NotPrimary || !n.enter() {
 		return Choice{}, s.refusePrimary(r)
 	}
-	return Choice{node: n}, nil
+	return Choice{node: n, now: s.now()}, nil
 }
