@@ -46,6 +46,7 @@ type Breaker struct {
 		openReason     Reason        // of the newest opening
 		openings       uint64        // since New
 		period         time.Duration // newest open period before jitter; 0: clean
+		jitter         time.Duration // of the newest opening
 		closedAt       time.Duration // newest recovery, since the clock's base
 		probeSuccesses int           // in this half-open
 		expired        bool          // Probe.Longest has passed in this half-open
@@ -226,6 +227,26 @@ func (b *Breaker) Trip(r Reason) {
 	defer b.unlockAndDeliver()
 	if s := b.State(); s == Closed || s == HalfOpen {
 		b.openLocked(r)
+	}
+}
+
+// TripFor is evidence that the target wants no call for d, as an HTTP Retry-After
+// says. From Closed and HalfOpen it opens for d (with jitter; at least Open.Base, at most
+// Open.Max) without counting as a failed recovery: the next opening lasts as it would have.
+// In Open it lengthens a period that would end sooner. It does nothing in
+// every other state. An empty r.Rule becomes [RuleExternal].
+func (b *Breaker) TripFor(d time.Duration, r Reason) {
+	setDefault(&r.Rule, RuleExternal)
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	o := b.settings.Load().Open
+	d = min(max(d, o.Base), o.Max)
+	switch b.State() {
+	case Closed, HalfOpen:
+		b.openForLocked(d, r)
+	case Open:
+		b.extendLocked(d)
+	default:
 	}
 }
 

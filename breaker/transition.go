@@ -14,6 +14,29 @@ func (b *Breaker) openLocked(r Reason) {
 	b.moveLocked(Open, r)
 }
 
+// openForLocked opens for d, and leaves the period from which later openings go on.
+func (b *Breaker) openForLocked(d time.Duration, r Reason) {
+	before := b.mu.period
+	b.mu.period = d
+	b.mu.openReason = r
+	b.mu.openings++
+	b.moveLocked(Open, r)
+	b.mu.period = before
+}
+
+// extendLocked makes the present open period end no sooner than d from now.
+func (b *Breaker) extendLocked(d time.Duration) {
+	refusal := *b.refusal.Load()
+	if refusal.RetryAfter() >= d {
+		return
+	}
+	refusal.longest = d + b.mu.jitter
+	refusal.retryAt = b.clock.since() + refusal.longest
+	b.mu.stopTimer()
+	b.armLocked(refusal.longest, generationOf(b.word.Load()))
+	b.refusal.Store(&refusal)
+}
+
 // nextPeriodLocked is the next open period, before jitter: Base, or twice the
 // period before after a failed recovery or a relapse within Sticky of a close.
 func (b *Breaker) nextPeriodLocked() time.Duration {
@@ -60,7 +83,8 @@ func (b *Breaker) enterLocked(to State, generation uint64) {
 	s := b.settings.Load()
 	switch to {
 	case Open:
-		refusal.longest = b.mu.period + jitter(s.Open.Jitter)
+		b.mu.jitter = jitter(s.Open.Jitter)
+		refusal.longest = b.mu.period + b.mu.jitter
 		refusal.retryAt = b.clock.since() + refusal.longest
 		b.armLocked(refusal.longest, generation)
 	case HalfOpen:
