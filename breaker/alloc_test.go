@@ -62,8 +62,8 @@ func TestDocumentedSizes(t *testing.T) {
 		name      string
 		got, want uintptr
 	}{
-		{"Permit", unsafe.Sizeof(Permit{}), 24},
-		{"Breaker", unsafe.Sizeof(Breaker{}), 640},
+		{"Permit", unsafe.Sizeof(Permit{}), 32},
+		{"Breaker", unsafe.Sizeof(Breaker{}), 704},
 		{"time window", unsafe.Sizeof(timeWindow{}), 256},
 	} {
 		t.Logf("%s: %d bytes", tc.name, tc.got)

@@ -414,8 +414,9 @@ func TestStaleReservationIsGivenBack(t *testing.T) {
 		word := b.word.Load()
 		runN(t, b, 1, errDown)
 		after(2 * time.Second) // half-open again, and the slots are free
-		if p, stale := b.reserve(word, false); p != nil || !stale {
-			t.Errorf("got %v, stale %v; want no reservation, stale", p, stale)
+		p := Permit{b: b, word: word}
+		if got := b.reserve(&p, false); got != again || p.probe != nil {
+			t.Errorf("got answer %v, probe %v; want again, and no reservation", got, p.probe)
 		}
 		if got := b.Stats().ProbesInFlight; got != 0 {
 			t.Errorf("in flight: got %d, want 0", got)

@@ -32,6 +32,10 @@ func timedConfig() Config {
 	return Config{Rules: []Rule{ConsecutiveFailures{}, FailureRateByTime{}}}
 }
 
+func latencyConfig() Config {
+	return Config{Rules: []Rule{ConsecutiveFailures{}, Percentile{}, CUSUM{}}}
+}
+
 func openBreaker(b *testing.B) *Breaker {
 	b.Helper()
 	br := benchBreaker(b, Config{Open: Backoff{Base: time.Hour, Max: time.Hour}})
@@ -64,6 +68,18 @@ func BenchmarkSerial(b *testing.B) {
 		benchAllowDone(b, Config{Rules: []Rule{FailureRateByCount{}}})
 	})
 	b.Run("op=allow_done/rule=time", func(b *testing.B) { benchAllowDone(b, timedConfig()) })
+	b.Run("op=floor/rule=latency", func(b *testing.B) {
+		b.ReportAllocs()
+		f, begin := new(floor), time.Now()
+		for b.Loop() {
+			began := time.Since(begin)
+			f.word.Add(1)
+			if time.Since(begin)-began >= 0 {
+				f.cell.Add(1)
+			}
+		}
+	})
+	b.Run("op=allow_done/rule=latency", func(b *testing.B) { benchAllowDone(b, latencyConfig()) })
 	b.Run("op=do", func(b *testing.B) { benchDo(b, Config{}) })
 	b.Run("op=do/rule=time", func(b *testing.B) { benchDo(b, timedConfig()) })
 	b.Run("op=reject/state=open", func(b *testing.B) { benchReject(b, openBreaker(b)) })

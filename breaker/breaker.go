@@ -18,6 +18,7 @@ type Breaker struct {
 	clock    clock                    // immutable after New
 	settings atomic.Pointer[settings] // replaced only under mu; what it points to is immutable
 	refusal  atomic.Pointer[OpenError]
+	measure  atomic.Pointer[measure] // replaced only under mu; nil: no call is timed
 
 	_ [lineSize]byte // every call reads the word and writes the cell; see docs/adr/0002, and BenchmarkPadding
 
@@ -29,12 +30,13 @@ type Breaker struct {
 	sampling atomic.Uint64 // a success whose number has none of these bits looks at the clock; written under mu
 	looks    atomic.Uint64 // of successes at the clock since sampling or edge changed
 	edge     atomic.Int64  // when the next step of a time window begins, since the clock's base; written under mu
+	ramp     ramp
 
 	mu struct {
 		sync.Mutex
-		detectors []detector        // one a rule, in the order of Config.Rules
-		signals   []*signalDetector // those of detectors
-		times     []*timeWindow     // those of detectors
+		detectors []*installed  // one a rule, in the order of Config.Rules
+		times     []*timeWindow // those of detectors
+		readings  readings      // of the histogram
 
 		successes  uint64 // the cell's count without its modulus
 		failures   uint64
@@ -45,10 +47,12 @@ type Breaker struct {
 		reason         Reason        // of the newest transition
 		openReason     Reason        // of the newest opening
 		openings       uint64        // since New
+		wouldOpen      uint64        // since New: what dry rules reported
 		period         time.Duration // newest open period before jitter; 0: clean
 		jitter         time.Duration // of the newest opening
 		closedAt       time.Duration // newest recovery, since the clock's base
 		probeSuccesses int           // in this half-open
+		probeFailures  int           // in this half-open
 		expired        bool          // Probe.Longest has passed in this half-open
 		stopTimer      func() bool   // the timer of this state, nil if it has none
 
@@ -84,28 +88,65 @@ func newBreaker(c Config, clk clock) (*Breaker, error) {
 	b.mu.since = clk.wall()
 	b.settings.Store(&settings{Config: c, slots: newSlots(nil, c.Probe.Concurrent)})
 	b.installLocked(c.Rules)
+	b.measureLocked(c.Histogram)
 	t := b.tallyLocked()
 	for _, d := range b.mu.detectors {
 		d.reset(t)
 	}
 	b.retimeLocked()
-	b.word.Store(pack(0, Closed, b.timedLocked()))
+	b.word.Store(pack(0, Closed, b.flagsLocked()))
 	return b, nil
+}
+
+// An installed is the detector of one rule in one breaker.
+type installed struct {
+	detector
+	dry    bool // it reports and does not open
+	firing bool // a dry one has reported, and holds still
 }
 
 // installLocked makes the detectors of rules.
 func (b *Breaker) installLocked(rules []Rule) {
-	b.mu.detectors, b.mu.signals, b.mu.times = nil, nil, nil
+	b.mu.detectors, b.mu.times = nil, nil
 	for _, r := range rules {
+		dry, isDry := r.(DryRun)
+		if isDry {
+			r = dry.Rule
+		}
 		d := r.detector()
-		b.mu.detectors = append(b.mu.detectors, d)
-		switch d := d.(type) {
-		case *signalDetector:
-			b.mu.signals = append(b.mu.signals, d)
-		case *timeWindow:
-			b.mu.times = append(b.mu.times, d)
+		b.mu.detectors = append(b.mu.detectors, &installed{detector: d, dry: isDry})
+		if w, ok := d.(*timeWindow); ok {
+			b.mu.times = append(b.mu.times, w)
 		}
 	}
+}
+
+// flagsLocked are the bits of the state word that say what calls must do.
+func (b *Breaker) flagsLocked() (flags uint64) {
+	if b.timedLocked() {
+		flags |= timedFlag
+	}
+	if b.measure.Load() != nil {
+		flags |= measuredFlag
+	}
+	if b.ramp.on {
+		flags |= rampFlag
+	}
+	return flags
+}
+
+// opensLocked decides what the verdict of a rule means: a dry one reports it, once as
+// long as it holds.
+func (b *Breaker) opensLocked(in *installed, r Reason, holds bool) bool {
+	if !in.dry {
+		return holds
+	}
+	if holds && !in.firing {
+		b.mu.wouldOpen++
+		b.pushLocked(event{wouldOpen: &WouldOpen{Name: b.name, At: b.clock.wall(), Reason: r}})
+	}
+	in.firing = holds
+	return false
 }
 
 // Name returns Config.Name.
@@ -119,8 +160,14 @@ func (b *Breaker) State() State { return stateOf(b.word.Load()) }
 // refusal is an [*OpenError], which matches [ErrOpen]; it costs no lock, no
 // allocation and, in Open, no look at the clock (REQ-B4).
 func (b *Breaker) Allow() (Permit, error) {
-	if w := b.word.Load(); w < notClosed {
+	w := b.word.Load()
+	if w < measuredFlag {
 		return Permit{b: b, word: w}, nil
+	}
+	if w < rampFlag { // closed, and calls are timed
+		if began, ok := b.quickBegin(w); ok {
+			return Permit{b: b, word: w, began: began}, nil
+		}
 	}
 	return b.admit(false)
 }
@@ -134,23 +181,53 @@ func (b *Breaker) AllowProbe() (Permit, error) { return b.admit(true) }
 // of state, or a Reconfigure, since the turn before.
 func (b *Breaker) admit(owner bool) (Permit, error) {
 	for {
-		w := b.word.Load()
-		switch stateOf(w) {
-		case Closed, ForcedClosed, Disabled:
-			return Permit{b: b, word: w}, nil
-		case HalfOpen:
-			p, stale := b.reserve(w, owner)
-			if stale {
-				continue
-			}
-			if p != nil {
-				return Permit{b: b, word: w, probe: p}, nil
-			}
-		default:
+		p := Permit{b: b, word: b.word.Load()}
+		switch b.enter(&p, owner) {
+		case pass:
+			return p, nil
+		case refuse:
+			b.rejected.Add(1)
+			return Permit{}, b.refusal.Load()
+		case again:
 		}
-		b.rejected.Add(1)
-		return Permit{}, b.refusal.Load()
 	}
+}
+
+// An answer to a call that wants to begin.
+type answer int
+
+const (
+	refuse answer = iota
+	pass
+	again // the breaker has moved on meanwhile
+)
+
+func (b *Breaker) enter(p *Permit, owner bool) answer {
+	switch stateOf(p.word) {
+	case Closed, ForcedClosed:
+		return b.enterPassing(p)
+	case Disabled:
+		return pass
+	case HalfOpen:
+		return b.reserve(p, owner)
+	default:
+		return refuse
+	}
+}
+
+// enterPassing admits a call, unless the ramp leaves it out, and begins to time it.
+func (b *Breaker) enterPassing(p *Permit) answer {
+	if p.word&(rampFlag|measuredFlag) == 0 {
+		return pass
+	}
+	now := b.clock.since()
+	if p.word&rampFlag != 0 && !b.ramp.admits(now, &b.settings.Load().Ramp) {
+		return refuse
+	}
+	if p.word&measuredFlag == 0 {
+		return pass
+	}
+	return b.begin(p, now)
 }
 
 // errUnwound is the reason of a call that did not return.
@@ -188,25 +265,29 @@ func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, err
 func (b *Breaker) Observe(signal string, value float64) {
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
-	i := slices.IndexFunc(b.mu.signals, func(d *signalDetector) bool { return d.rule.Name == signal })
+	i := slices.IndexFunc(b.mu.detectors, func(in *installed) bool {
+		d, ok := in.detector.(*signalDetector)
+		return ok && d.rule.Name == signal
+	})
 	switch {
 	case i < 0:
 		b.faultLocked(Fault{Part: "Observe", Detail: "no Signal rule is named " + strconv.Quote(signal)})
 	case value != value:
 		b.faultLocked(Fault{Part: "Observe", Detail: "NaN for signal " + strconv.Quote(signal)})
 	default:
-		b.observeLocked(b.mu.signals[i], value)
+		b.observeLocked(b.mu.detectors[i], value)
 	}
 }
 
-func (b *Breaker) observeLocked(d *signalDetector, value float64) {
+func (b *Breaker) observeLocked(in *installed, value float64) {
+	d := in.detector.(*signalDetector)
 	switch b.State() {
 	case Closed:
-		if d.observe(value) >= d.rule.Breaches {
+		if holds := d.observe(value) >= d.rule.Breaches; b.opensLocked(in, d.reason(), holds) {
 			b.openLocked(d.reason())
 		}
 	case HalfOpen:
-		if d.observe(value) > 0 {
+		if d.observe(value) > 0 && !in.dry {
 			b.openLocked(d.reason())
 		} else {
 			b.judgeHalfOpenLocked()

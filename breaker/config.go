@@ -17,10 +17,18 @@ type Config struct {
 	// Rules open the breaker, the first that holds. They are judged when a call
 	// fails; a Signal when it is observed. Default: ConsecutiveFailures{Count: 5}.
 	Rules []Rule
+	// Histogram has Stats.Latency measured without a latency rule too: calls then read
+	// the clock when they begin and end. Default: false.
+	Histogram bool
+	// Calls says what bounds the guarded calls, where it is known, so that rules that
+	// could never decide are refused. Default: nothing is known.
+	Calls Calls
 	// Open says how long the breaker stays open. Default: see Backoff.
 	Open Backoff
 	// Probe says how the breaker recovers. Default: see Probe.
 	Probe Probe
+	// Ramp says how traffic comes back after a recovery. Default: all at once.
+	Ramp Ramp
 	// Classify says what an error means. It is asked for errors other than nil
 	// (a nil error is a Success), concurrently, with no lock held. If it panics
 	// or answers with no Outcome, the call counts as a Failure and the fault is
@@ -50,6 +58,12 @@ type Backoff struct {
 
 // Probe says how an open breaker recovers (REQ-B5).
 type Probe struct {
+	// Of makes the verdict one by rate: of Of probes, a share of Rate must succeed. It
+	// is given as soon as it cannot change any more. Up to 1,000,000. Default: 0, the
+	// verdict is by Successes.
+	Of int
+	// Rate is the share of Of that must succeed, above 0 and up to 1. Default: 0.9.
+	Rate float64
 	// Concurrent is how many probes may be under way at once, 1 to 1024. Default: 1.
 	Concurrent int
 	// Successes is how many probes in a row must succeed to close. One failure
@@ -59,18 +73,42 @@ type Probe struct {
 	// another caller takes the slot and the late result is dropped. A probe
 	// keeps its slot beyond the end of its half-open too. Default: 30s.
 	Lease time.Duration
-	// Longest is the longest time in half-open, counted from entering it.
-	// With Signal rules the breaker then closes if at least one probe succeeded
+	// Longest is the longest time in half-open, counted from entering it; Expiry
+	// says what happens then. With ExpireByEvidence and Signal rules the breaker then closes if at least one probe succeeded
 	// and every signal was observed and stayed at or under its Trip threshold;
 	// else it opens, as after a failed recovery. Without Signal rules it closes
-	// if a probe succeeded (and so none failed); if nothing was seen it stays
-	// half-open, and the first probe that then succeeds closes it.
-	// Default: Open.Max.
+	// if a probe succeeded and none failed (with Of: a share of Rate of those seen succeeded), and
+	// opens if some failed; if nothing was seen it stays half-open, and the first probe that then
+	// succeeds closes it. Default: Open.Max.
 	Longest time.Duration
+	// Expiry is the verdict when Longest has passed. Default: ExpireByEvidence.
+	Expiry Expiry
 	// Reserved gives half-open probes to AllowProbe only; Allow is refused in
 	// half-open. For replicas: the sampler probes, not a user's read.
 	// Default: false.
 	Reserved bool
+}
+
+// An Expiry is what becomes of a half-open that has lasted for [Probe.Longest].
+type Expiry uint8
+
+const (
+	// ExpireByEvidence decides by what was seen; see Probe.Longest.
+	ExpireByEvidence Expiry = iota
+	// ExpireOpen opens, as after a failed recovery.
+	ExpireOpen
+	// ExpireClosed closes, with the Ramp.
+	ExpireClosed
+)
+
+// Calls is what bounds the calls that a breaker guards. With both fields known, a rule
+// whose Span can never hold its MinCalls when every call hangs is an error of New; with
+// Timeout, one whose Threshold no call can reach.
+type Calls struct {
+	// MaxInFlight is how many run at once, by a bulkhead or a pool. Default: 0, unknown.
+	MaxInFlight int
+	// Timeout ends each of them. Default: 0, unknown.
+	Timeout time.Duration
 }
 
 // The defaults of Config, Backoff and Probe.
@@ -95,6 +133,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Open = c.Open.withDefaults()
 	c.Probe = c.Probe.withDefaults(c.Open.Max)
+	c.Ramp = c.Ramp.withDefaults()
 	return c
 }
 
@@ -109,6 +148,7 @@ func (o Backoff) withDefaults() Backoff {
 func (p Probe) withDefaults(longest time.Duration) Probe {
 	setDefault(&p.Concurrent, 1)
 	setDefault(&p.Successes, 1)
+	setDefault(&p.Rate, 0.9)
 	setDefault(&p.Lease, defaultLease)
 	setDefault(&p.Longest, longest)
 	return p
@@ -123,7 +163,7 @@ func setDefault[T comparable](field *T, value T) {
 
 // check returns every fault of a Config with its defaults, joined.
 func (c Config) check() error {
-	errs := []error{c.Open.check(), c.Probe.check()}
+	errs := []error{c.Open.check(), c.Probe.check(), c.Ramp.check(), c.Calls.check()}
 	names := map[string]int{}
 	for i, r := range c.Rules {
 		field := fmt.Sprintf("Rules[%d]", i)
@@ -131,8 +171,8 @@ func (c Config) check() error {
 			errs = append(errs, fault(field, "nil", "remove it"))
 			continue
 		}
-		errs = append(errs, r.check(field))
-		if s, ok := r.(Signal); ok {
+		errs = append(errs, r.check(field), c.Calls.checkRule(field, plain(r)))
+		if s, ok := plain(r).(Signal); ok {
 			if first, dup := names[s.Name]; dup {
 				errs = append(errs, fault(field+".Name", fmt.Sprintf("%q", s.Name),
 					fmt.Sprintf("Rules[%d] has it already; give each Signal its own name", first)))
@@ -164,6 +204,18 @@ func (p Probe) check() error {
 	if p.Concurrent < 0 || p.Concurrent > maxConcurrent {
 		errs = append(errs, fault("Probe.Concurrent", p.Concurrent, "use 1 to 1024, or 0 for 1"))
 	}
+	if p.Of < 0 || p.Of > 1_000_000 {
+		errs = append(errs, fault("Probe.Of", p.Of, "use 1 to 1000000, or 0 for a verdict by Successes"))
+	}
+	if !(p.Rate > 0 && p.Rate <= 1) {
+		errs = append(errs, fault("Probe.Rate", p.Rate, "use a share above 0 and up to 1, or 0 for 0.9"))
+	}
+	if p.Of > 0 && p.Successes > 1 {
+		errs = append(errs, fault("Probe.Successes", p.Successes, "Probe.Of asks for a verdict by rate; set one of the two"))
+	}
+	if p.Expiry > ExpireClosed {
+		errs = append(errs, fault("Probe.Expiry", p.Expiry, "use ExpireByEvidence, ExpireOpen or ExpireClosed"))
+	}
 	if p.Successes < 0 {
 		errs = append(errs, fault("Probe.Successes", p.Successes, "use at least 1, or 0 for 1"))
 	}
@@ -176,6 +228,37 @@ func (p Probe) check() error {
 	return errors.Join(append(errs, checkLongest(map[string]time.Duration{
 		"Probe.Lease": p.Lease, "Probe.Longest": p.Longest,
 	}))...)
+}
+
+func (k Calls) check() error {
+	var errs []error
+	if k.MaxInFlight < 0 {
+		errs = append(errs, fault("Calls.MaxInFlight", k.MaxInFlight, "use 0 where it is not known"))
+	}
+	if k.Timeout < 0 {
+		errs = append(errs, fault("Calls.Timeout", k.Timeout, "use 0 where it is not known"))
+	}
+	return errors.Join(append(errs, checkLongest(map[string]time.Duration{"Calls.Timeout": k.Timeout}))...)
+}
+
+// checkRule refuses a rule that could never decide.
+func (k Calls) checkRule(field string, r Rule) error {
+	f, ok := r.(interface{ fills() fills })
+	if !ok || k.Timeout <= 0 {
+		return nil
+	}
+	need := f.fills()
+	if need.threshold >= k.Timeout {
+		return fault(field+".Threshold", need.threshold,
+			fmt.Sprintf("Calls.Timeout ends every call after %v, before it is slow; use less", k.Timeout))
+	}
+	most := float64(k.MaxInFlight) * float64(need.span) / float64(k.Timeout)
+	if k.MaxInFlight > 0 && need.span > 0 && float64(need.minCalls) > most {
+		return fault(field+".MinCalls", need.minCalls, fmt.Sprintf(
+			"%d in flight that each end by a timeout of %v are %d calls in a Span of %v; use at most that, or a longer Span",
+			k.MaxInFlight, k.Timeout, int(most), need.span))
+	}
+	return nil
 }
 
 // longestDuration keeps sums of durations from overflowing. To stay open for good,

@@ -17,7 +17,7 @@ func TestDefaults(t *testing.T) { // REQ-B2, B5, B6
 	if want := (Backoff{time.Second, 30 * time.Second, 500 * time.Millisecond, 0}); c.Open != want {
 		t.Errorf("open: got %+v, want %+v", c.Open, want)
 	}
-	if want := (Probe{1, 1, 30 * time.Second, 30 * time.Second, false}); c.Probe != want {
+	if want := (Probe{Rate: 0.9, Concurrent: 1, Successes: 1, Lease: 30 * time.Second, Longest: 30 * time.Second}); c.Probe != want {
 		t.Errorf("probe: got %+v, want %+v", c.Probe, want)
 	}
 	for _, tc := range []struct {
@@ -27,6 +27,10 @@ func TestDefaults(t *testing.T) { // REQ-B2, B5, B6
 		{FailureRateByCount{}.withDefaults(), FailureRateByCount{100, 0.5, 20}},
 		{FailureRateByCount{Calls: 10}.withDefaults(), FailureRateByCount{10, 0.5, 10}},
 		{FailureRateByTime{}.withDefaults(), FailureRateByTime{10 * time.Second, 0.5, 20}},
+		{SlowCallRate{}.withDefaults(), SlowCallRate{50 * time.Millisecond, 10 * time.Second, 0.5, 20}},
+		{Percentile{}.withDefaults(), Percentile{0.99, 50 * time.Millisecond, time.Second, 3, 100}},
+		{CUSUM{}.withDefaults(), CUSUM{50 * time.Millisecond, 0.005, 0.02, 14}},
+		{DryRun{Rule: CUSUM{}}.withDefaults(), DryRun{CUSUM{50 * time.Millisecond, 0.005, 0.02, 14}}},
 		{lagRule().withDefaults(), lagRule()},
 	} {
 		if tc.got != tc.want {

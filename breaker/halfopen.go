@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 )
@@ -39,12 +40,11 @@ func newSlots(old []*slot, n int) []*slot {
 	return slots
 }
 
-// reserve takes a slot under the half-open state word w. It returns nil if
-// none is free, and stale if the breaker moved on meanwhile.
-func (b *Breaker) reserve(w uint64, owner bool) (p *probe, stale bool) {
+// reserve takes a slot under the half-open state word of the permit.
+func (b *Breaker) reserve(permit *Permit, owner bool) answer {
 	s := b.settings.Load()
 	if s.Probe.Reserved && !owner {
-		return nil, false
+		return refuse
 	}
 	now := b.clock.since()
 	for _, sl := range s.slots {
@@ -52,19 +52,20 @@ func (b *Breaker) reserve(w uint64, owner bool) (p *probe, stale bool) {
 		if held != nil && !held.expired(now) {
 			continue
 		}
-		p = &probe{slot: sl, start: now, lease: s.Probe.Lease}
+		p := &probe{slot: sl, start: now, lease: s.Probe.Lease}
 		if !sl.CompareAndSwap(held, p) {
 			continue
 		}
 		// The slot may have been free only because the breaker left this
 		// half-open: look again, and give a stale reservation back.
-		if b.word.Load() == w && b.settings.Load() == s {
-			return p, false
+		if b.word.Load() == permit.word && b.settings.Load() == s {
+			permit.probe = p
+			return pass
 		}
 		sl.CompareAndSwap(p, nil)
-		return nil, true
+		return again
 	}
-	return nil, false
+	return refuse
 }
 
 func (b *Breaker) recordProbe(p *probe, word uint64, o Outcome, err error) {
@@ -78,53 +79,115 @@ func (b *Breaker) recordProbe(p *probe, word uint64, o Outcome, err error) {
 		b.late.Add(1) // an older generation, or the lease went to another caller
 		return
 	}
-	switch o {
-	case Ignored:
+	if o == Ignored {
 		b.ignored.Add(1)
-	case Success:
+		return
+	}
+	held := b.clock.since() - p.start
+	m := b.measure.Load()
+	m.record(held)
+	switch {
+	case o == Success && !m.slow(held):
 		b.cell.Add(cellOne)
 		b.mu.probeSuccesses++
 		b.judgeHalfOpenLocked()
+	case o == Success:
+		b.cell.Add(cellOne)
+		b.probeFailedLocked(o, Reason{Rule: RuleProbeSlow, Value: held.Seconds(), Threshold: m.limit.Seconds(), Unit: "s"})
 	default:
 		b.failLocked()
-		b.openLocked(Reason{Rule: RuleProbeFailure}.withError(text))
+		b.probeFailedLocked(o, Reason{Rule: RuleProbeFailure}.withError(text))
 	}
 }
 
+// probeFailedLocked opens again: at once, or with a verdict by rate as soon as that is out
+// of reach.
+func (b *Breaker) probeFailedLocked(o Outcome, r Reason) {
+	b.mu.probeFailures++
+	p := b.settings.Load().Probe
+	if p.Of == 0 || o == Fatal || b.mu.probeFailures > p.Of-p.need() {
+		b.openLocked(r)
+		return
+	}
+	b.judgeHalfOpenLocked()
+}
+
+// need is how many probes must succeed: in a row, or of Of.
+func (p Probe) need() int {
+	if p.Of == 0 {
+		return p.Successes
+	}
+	n := int(p.Rate * float64(p.Of))
+	for n > 0 && float64(n-1)/float64(p.Of) >= p.Rate {
+		n--
+	}
+	for float64(n)/float64(p.Of) < p.Rate {
+		n++
+	}
+	return max(n, 1)
+}
+
 // judgeHalfOpenLocked closes the breaker if what was seen in this half-open
-// says so (REQ-B5, REQ-B7). A failure never comes here: it opens at once.
+// says so (REQ-B5, REQ-B7).
 func (b *Breaker) judgeHalfOpenLocked() {
 	settled, tolerable := true, true
-	for _, d := range b.mu.signals {
-		settled = settled && d.settled()
-		tolerable = tolerable && d.tolerable()
+	for _, in := range b.mu.detectors {
+		if d, ok := in.detector.(*signalDetector); ok && !in.dry {
+			settled = settled && d.settled()
+			tolerable = tolerable && d.tolerable()
+		}
 	}
-	need := b.settings.Load().Probe.Successes
-	if b.mu.probeSuccesses >= need && settled || b.mu.expired && b.mu.probeSuccesses > 0 && tolerable {
-		b.mu.closedAt = b.clock.since()
-		b.moveLocked(Closed, Reason{
-			Rule: RuleRecovered, Value: float64(b.mu.probeSuccesses), Threshold: float64(need), Detail: "probes in a row",
-		})
+	p := b.settings.Load().Probe
+	need := p.need()
+	if b.mu.probeSuccesses >= need && settled || b.mu.expired && b.goodSoFarLocked(p) && tolerable {
+		b.recoverLocked(float64(need), p.detail())
 	}
+}
+
+// goodSoFarLocked judges the probes of a half-open that has lasted too long.
+func (b *Breaker) goodSoFarLocked(p Probe) bool {
+	good, all := b.mu.probeSuccesses, b.mu.probeSuccesses+b.mu.probeFailures
+	return good > 0 && (p.Of == 0 || float64(good)/float64(all) >= p.Rate)
+}
+
+func (p Probe) detail() string {
+	if p.Of == 0 {
+		return "probes in a row"
+	}
+	return fmt.Sprintf("of %d probes", p.Of)
+}
+
+func (b *Breaker) recoverLocked(need float64, detail string) {
+	b.mu.closedAt = b.clock.since()
+	b.moveLocked(Closed, Reason{
+		Rule: RuleRecovered, Value: float64(b.mu.probeSuccesses), Threshold: need, Detail: detail,
+	})
 }
 
 // expireLocked gives the verdict when Probe.Longest has passed.
 func (b *Breaker) expireLocked() {
 	b.mu.expired = true
-	b.judgeHalfOpenLocked()
-	if b.State() != HalfOpen || !b.hasSignalLocked() {
+	p := b.settings.Load().Probe
+	if p.Expiry == ExpireClosed {
+		b.recoverLocked(float64(p.need()), "Probe.Longest passed")
 		return
 	}
-	longest := b.settings.Load().Probe.Longest.Seconds()
+	if p.Expiry == ExpireByEvidence {
+		b.judgeHalfOpenLocked()
+		if b.State() != HalfOpen || b.mu.probeFailures == 0 && !b.hasSignalLocked() {
+			return
+		}
+	}
+	longest := p.Longest.Seconds()
 	b.openLocked(Reason{
 		Rule: RuleHalfOpenExpired, Value: longest, Threshold: longest, Unit: "s",
-		Detail: "no probe succeeded, or a signal was not observed",
+		Detail: "too few probes succeeded, or a signal was not observed",
 	})
 }
 
 func (b *Breaker) hasSignalLocked() bool {
-	for _, d := range b.mu.signals {
-		if !d.rule.inert() {
+	for _, in := range b.mu.detectors {
+		if d, ok := in.detector.(*signalDetector); ok && !in.dry && !d.rule.inert() {
 			return true
 		}
 	}

@@ -11,6 +11,9 @@ import "time"
 type Observer struct {
 	// OnTransition is called once for each change of state. Default: nil.
 	OnTransition func(Transition)
+	// OnWouldOpen is called when a DryRun rule holds that did not hold before.
+	// Default: nil.
+	OnWouldOpen func(WouldOpen)
 	// OnFault is called when a part of the breaker failed, so that it failed
 	// open. If more than 64 events wait for delivery, faults are only counted
 	// (Stats.Faults); transitions never are. Default: nil.
@@ -29,19 +32,27 @@ type Transition struct {
 	OpenPeriod time.Duration
 }
 
+// A WouldOpen is what a DryRun rule reports instead of opening.
+type WouldOpen struct {
+	Name   string // Config.Name
+	At     time.Time
+	Reason Reason
+}
+
 // A Fault is a failure of a part that the breaker was given, or of a value.
 // It never keeps a call from running.
 type Fault struct {
 	Name   string // Config.Name
 	At     time.Time
-	Part   string // "Classify", "OnTransition", "OnFault", "Observe" or "outcome"
+	Part   string // "Classify", "OnTransition", "OnWouldOpen", "OnFault", "Observe" or "outcome"
 	Detail string
 	Panic  any // what it panicked with, or nil
 }
 
-// An event holds one of the two.
+// An event holds one of the three.
 type event struct {
 	transition *Transition
+	wouldOpen  *WouldOpen
 	fault      *Fault
 }
 
@@ -50,7 +61,8 @@ const maxWaitingFaults = 64
 // pushLocked queues an event; unlockAndDeliver hands it out.
 func (b *Breaker) pushLocked(e event) {
 	o := b.settings.Load().Observer
-	if e.transition != nil && o.OnTransition == nil || e.fault != nil && o.OnFault == nil {
+	if e.transition != nil && o.OnTransition == nil || e.wouldOpen != nil && o.OnWouldOpen == nil ||
+		e.fault != nil && o.OnFault == nil {
 		return
 	}
 	b.mu.queue = append(b.mu.queue, e)
@@ -130,18 +142,24 @@ func (b *Breaker) handOut(e event) {
 	switch {
 	case e.transition != nil && o.OnTransition != nil:
 		o.OnTransition(*e.transition)
+	case e.wouldOpen != nil && o.OnWouldOpen != nil:
+		o.OnWouldOpen(*e.wouldOpen)
 	case e.fault != nil && o.OnFault != nil:
 		o.OnFault(*e.fault)
 	}
 	returned = true
 }
 
-// observerPanicLocked reports a panic of OnTransition to OnFault; one of
+// observerPanicLocked reports a panic of the other functions to OnFault; one of
 // OnFault has nobody to go to and is counted only.
 func (b *Breaker) observerPanicLocked(e event, v any) {
 	if e.fault != nil {
 		b.faults.Add(1)
 		return
 	}
-	b.faultLocked(Fault{Part: "OnTransition", Detail: "panicked; the transition stands", Panic: v})
+	part, detail := "OnTransition", "panicked; the transition stands"
+	if e.wouldOpen != nil {
+		part, detail = "OnWouldOpen", "panicked"
+	}
+	b.faultLocked(Fault{Part: part, Detail: detail, Panic: v})
 }

@@ -1,30 +1,33 @@
 package breaker
 
+import "time"
+
 // A Permit lets one call run and takes its result. The zero value, and a
 // permit that was used, do nothing. Do not copy a permit that is not used yet,
 // and do not use one from two goroutines at once.
 type Permit struct {
 	b     *Breaker
-	word  uint64 // the state word under which the call was admitted; usedWord once used
-	probe *probe // the reservation, for a half-open probe
+	word  uint64        // the state word under which the call was admitted; usedWord once used
+	probe *probe        // the reservation, for a half-open probe
+	began time.Duration // since the clock's base, where word has measuredFlag
 }
 
 // Done reports the end of the call: nil is a Success, any other error is what
 // Config.Classify says. The result counts once, and only if the breaker has
 // not changed its state since the call was admitted (REQ-B8). A success of a
-// closed breaker takes no lock, allocates nothing and, without a time window,
-// reads no clock.
+// closed breaker takes no lock, allocates nothing and, without a time window
+// or a latency rule, reads no clock.
 func (p *Permit) Done(err error) {
 	if err != nil || !p.succeed() {
 		p.done(err)
 	}
 }
 
-// succeed is the whole of Done(nil) for a call of a closed breaker without a
-// time window, and reports whether it was one. It is small enough to be inlined.
+// succeed is the whole of Done(nil) for a call of a closed breaker whose successes
+// need no clock, and reports whether it was one. It is small enough to be inlined.
 func (p *Permit) succeed() bool {
 	b, word := p.b, p.word
-	if b == nil || word >= notHot {
+	if b == nil || word >= timedFlag {
 		return false
 	}
 	cell := b.cell.Add(cellOne)
@@ -37,6 +40,11 @@ func (p *Permit) succeed() bool {
 
 func (p *Permit) done(err error) {
 	if err == nil || p.used() {
+		if p.b != nil && p.word < rampFlag && p.word >= measuredFlag {
+			p.b.recordSuccess(p.word, p.began)
+			p.word = usedWord
+			return
+		}
 		p.DoneAs(Success, nil)
 		return
 	}
@@ -64,21 +72,32 @@ func (p *Permit) DoneAs(o Outcome, err error) {
 	case p.probe != nil:
 		b.recordProbe(p.probe, word, o, err)
 	case o == Success:
-		b.recordSuccess(word)
+		b.recordSuccess(word, p.began)
 	case o == Ignored:
-		b.ignored.Add(1)
+		b.recordIgnored(word, p.began)
 	default:
-		b.recordFailure(word, o, err)
+		b.recordFailure(word, p.began, o, err)
 	}
 }
 
-func (b *Breaker) recordSuccess(word uint64) {
+func (b *Breaker) recordSuccess(word uint64, began time.Duration) {
 	cell := b.cell.Add(cellOne)
-	switch {
-	case !sameGeneration(cell, word):
+	if !sameGeneration(cell, word) {
 		b.undo()
-	case word&timedFlag != 0 && cell>>cellGenBits&b.sampling.Load() == 0:
+		return
+	}
+	if word&timedFlag != 0 && cell>>cellGenBits&b.sampling.Load() == 0 {
 		b.rollWindows()
+	}
+	if word&measuredFlag != 0 {
+		b.end(began)
+	}
+}
+
+func (b *Breaker) recordIgnored(word uint64, began time.Duration) {
+	b.ignored.Add(1)
+	if word&measuredFlag != 0 && generationOf(b.word.Load()) == generationOf(word) {
+		b.withdraw(began, b.clock.since())
 	}
 }
 
@@ -111,7 +130,7 @@ func (b *Breaker) rollWindows() {
 	b.retimeLocked()
 }
 
-func (b *Breaker) recordFailure(word uint64, o Outcome, err error) {
+func (b *Breaker) recordFailure(word uint64, began time.Duration, o Outcome, err error) {
 	text := errorText(err)
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
@@ -120,18 +139,31 @@ func (b *Breaker) recordFailure(word uint64, o Outcome, err error) {
 		b.late.Add(1)
 		return
 	}
-	t := b.failLocked()
-	opens := o == Fatal
-	reason := Reason{Rule: RuleFatal}
-	for _, d := range b.mu.detectors {
-		if r, ok := d.failed(t); ok && !opens {
-			reason, opens = r, true
-		}
-	}
+	reason, opens := b.judgeFailureLocked(o)
 	b.retimeLocked()
 	if opens && stateOf(current) == Closed {
 		b.openLocked(reason.withError(text))
+		return
 	}
+	if word&measuredFlag != 0 {
+		b.endFailedLocked(began)
+	}
+}
+
+// judgeFailureLocked counts a failure and asks every rule.
+func (b *Breaker) judgeFailureLocked(o Outcome) (reason Reason, opens bool) {
+	t := b.failLocked()
+	reason, opens = Reason{Rule: RuleFatal}, o == Fatal
+	for _, in := range b.mu.detectors {
+		r, holds := in.failed(t)
+		if b.opensLocked(in, r, holds) && !opens {
+			reason, opens = r, true
+		}
+	}
+	if r, tooMany := b.ramp.failed(t, &b.settings.Load().Ramp); tooMany && !opens {
+		reason, opens = r, true
+	}
+	return reason, opens
 }
 
 // withError adds the text of the last error to the detail.

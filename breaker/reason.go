@@ -15,8 +15,13 @@ const (
 	RuleConsecutiveFailures = "consecutive_failures" // a ConsecutiveFailures rule
 	RuleFailureRateByCount  = "failure_rate_count"   // a FailureRateByCount rule
 	RuleFailureRateByTime   = "failure_rate_time"    // a FailureRateByTime rule
+	RuleSlowCallRate        = "slow_call_rate"       // a SlowCallRate rule
+	RulePercentile          = "percentile"           // a Percentile rule
+	RuleCUSUM               = "cusum"                // a CUSUM rule
+	RuleRampFailures        = "ramp_failures"        // too many failures while traffic ramped up
 	RuleFatal               = "fatal"                // an outcome Fatal
-	RuleProbeFailure        = "probe_failure"        // a probe failed
+	RuleProbeFailure        = "probe_failure"        // a probe failed, or too many of Probe.Of
+	RuleProbeSlow           = "probe_slow"           // the same, and the last one was slow
 	RuleHalfOpenExpired     = "half_open_expired"    // Probe.Longest passed
 	RuleOpenPeriodOver      = "open_period_over"     // the timer of the open period fired
 	RuleRecovered           = "recovered"            // enough probes succeeded
@@ -78,7 +83,7 @@ var ErrOpen = errors.New("breaker: open")
 // Read it with errors.AsType[*breaker.OpenError].
 type OpenError struct {
 	Name   string // Config.Name
-	State  State  // Open, HalfOpen (all probes are given out) or ForcedOpen
+	State  State  // Open, HalfOpen (all probes are given out), ForcedOpen, or Closed (left out by the Ramp)
 	Reason Reason // why it opened
 
 	clock   clock
@@ -88,7 +93,11 @@ type OpenError struct {
 
 // Error names the breaker, its state and the reason.
 func (e *OpenError) Error() string {
-	return fmt.Sprintf("breaker: %s is %s: %s", strconv.Quote(e.Name), e.State, e.Reason)
+	doing := e.State.String()
+	if e.State == Closed {
+		doing = "taking its traffic back by degrees after it opened"
+	}
+	return fmt.Sprintf("breaker: %s is %s: %s", strconv.Quote(e.Name), doing, e.Reason)
 }
 
 // Is reports whether target is [ErrOpen].

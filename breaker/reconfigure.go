@@ -30,11 +30,12 @@ func (b *Breaker) Reconfigure(c Config) error {
 	keepFunctions(&c, &old.Config)
 	before := b.mu.detectors
 	b.installLocked(c.Rules)
+	b.measureLocked(c.Histogram)
 	b.inheritLocked(before)
 	b.settings.Store(&settings{Config: c, slots: newSlots(old.slots, c.Probe.Concurrent)})
 	b.retimeLocked()
 	word := b.word.Load()
-	b.word.Store(pack(generationOf(word), stateOf(word), b.timedLocked()))
+	b.word.Store(pack(generationOf(word), stateOf(word), b.flagsLocked()))
 	return nil
 }
 
@@ -45,6 +46,9 @@ func keepFunctions(c, old *Config) {
 	if c.Observer.OnTransition == nil {
 		c.Observer.OnTransition = old.Observer.OnTransition
 	}
+	if c.Observer.OnWouldOpen == nil {
+		c.Observer.OnWouldOpen = old.Observer.OnWouldOpen
+	}
 	if c.Observer.OnFault == nil {
 		c.Observer.OnFault = old.Observer.OnFault
 	}
@@ -52,12 +56,12 @@ func keepFunctions(c, old *Config) {
 
 // inheritLocked lets each detector take over from the first of before that
 // fits; one that finds none starts clean.
-func (b *Breaker) inheritLocked(before []detector) {
+func (b *Breaker) inheritLocked(before []*installed) {
 	before = slices.Clone(before)
 	t := b.tallyLocked()
 	for _, d := range b.mu.detectors {
 		d.reset(t)
-		i := slices.IndexFunc(before, func(from detector) bool { return d.inherit(from, t) })
+		i := slices.IndexFunc(before, func(from *installed) bool { return d.inherit(from.detector, t) })
 		if i >= 0 {
 			before = slices.Delete(before, i, i+1)
 		}

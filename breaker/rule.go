@@ -7,10 +7,12 @@ import (
 )
 
 // A Rule opens a closed breaker. The rules are [ConsecutiveFailures],
-// [FailureRateByCount], [FailureRateByTime] and [Signal].
+// [FailureRateByCount], [FailureRateByTime], [SlowCallRate], [Percentile], [CUSUM] and
+// [Signal]; [DryRun] makes one of them report instead of opening.
 //
-// Rules are judged when a call fails. A success never opens: a rule whose
-// minimum of calls is reached by a success is judged at the next failure.
+// Rules of failures are judged when a call fails. A success never opens: a rule whose
+// minimum of calls is reached by a success is judged at the next failure. Latency rules
+// are judged when a call begins, or a slow one ends.
 type Rule interface {
 	withDefaults() Rule
 	// check returns the faults of the rule at the named field, joined.
@@ -90,11 +92,25 @@ func checkRate(field string, rate float64) error {
 	return fault(field+".Rate", rate, mend)
 }
 
-func checkMinCalls(field string, n int) error {
+func checkMinCalls(field string, n, standard int) error {
 	if n < 1 {
-		return fault(field+".MinCalls", n, "use at least 1, or 0 for 20")
+		return fault(field+".MinCalls", n, fmt.Sprintf("use at least 1, or 0 for %d", standard))
 	}
 	return nil
+}
+
+func checkSpan(field string, d time.Duration, standard string) error {
+	if d < minSpan {
+		return fault(field+".Span", d, fmt.Sprintf("use at least %v, or 0 for %s", minSpan, standard))
+	}
+	return checkLongest(map[string]time.Duration{field + ".Span": d})
+}
+
+// fills is what a rule needs to be able to decide at all.
+type fills struct {
+	span      time.Duration // 0: no window of time
+	minCalls  int
+	threshold time.Duration // 0: not a latency rule
 }
 
 // rateReason judges bad failures of n calls. It divides, so that 29 of 100 is

@@ -33,7 +33,7 @@ func (r FailureRateByCount) check(field string) error {
 		errs = append(errs, fault(field+".Calls", r.Calls, "use 1 to 100000, or 0 for 100"))
 		return errors.Join(errs...)
 	}
-	errs = append(errs, checkMinCalls(field, r.MinCalls))
+	errs = append(errs, checkMinCalls(field, r.MinCalls, 20))
 	if r.MinCalls > r.Calls {
 		errs = append(errs, fault(field+".MinCalls", r.MinCalls,
 			fmt.Sprintf("a window of %d calls never holds so many; use at most Calls", r.Calls)))

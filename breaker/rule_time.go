@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"time"
 )
@@ -41,12 +40,10 @@ func (r FailureRateByTime) withDefaults() Rule {
 }
 
 func (r FailureRateByTime) check(field string) error {
-	errs := []error{checkRate(field, r.Rate), checkMinCalls(field, r.MinCalls)}
-	if r.Span < minSpan {
-		errs = append(errs, fault(field+".Span", r.Span, fmt.Sprintf("use at least %v, or 0 for 10s", minSpan)))
-	}
-	return errors.Join(errs...)
+	return errors.Join(checkRate(field, r.Rate), checkMinCalls(field, r.MinCalls, 20), checkSpan(field, r.Span, "10s"))
 }
+
+func (r FailureRateByTime) fills() fills { return fills{span: r.Span, minCalls: r.MinCalls} }
 
 func (r FailureRateByTime) detector() detector {
 	return &timeWindow{rule: r, width: r.Span / steps}

@@ -80,24 +80,27 @@ func (o Outcome) String() string {
 
 // The state word, read by every call, written only under Breaker.mu:
 //
-//	bits 0..59   generation, one more with each change of state
-//	bit  60      a rule needs the clock of successes (a time window)
+//	bits 0..57   generation, one more with each change of state
+//	bit  58      a rule needs the clock of successes (a time window)
+//	bit  59      the duration of calls is measured (a latency rule, or Config.Histogram)
+//	bit  60      traffic ramps up after a recovery
 //	bits 61..63  State
 //
-// So a word below notClosed is Closed, and one below notHot is Closed with
-// successes that need no clock: one comparison each.
+// So a word below measuredFlag is Closed and admits every call without a look at the
+// clock, and one below timedFlag is Closed with successes that need none either: one
+// comparison each.
 //
 // Legal changes: (Closed, g) to (Open, g+1); (Open, g) to (HalfOpen, g+1);
 // (HalfOpen, g) to (Open, g+1) or (Closed, g+1); by Force any state to
 // ForcedOpen, ForcedClosed, Disabled or Closed with g+1. Reconfigure may flip
-// bit 60 within one generation. State 7 does not exist; a permit that was used
+// bits 58 and 59 within one generation, and the end of the ramp clears bit 60. State 7 does not exist; a permit that was used
 // carries it (usedWord).
 const (
 	stateShift     = 61
-	timedFlag      = 1 << 60
+	timedFlag      = 1 << 58
+	measuredFlag   = 1 << 59
+	rampFlag       = 1 << 60
 	generationMask = timedFlag - 1
-	notHot         = timedFlag
-	notClosed      = 1 << stateShift
 	usedWord       = 7 << stateShift
 )
 
@@ -117,12 +120,8 @@ const (
 	cellOne     = 1 << cellGenBits
 )
 
-func pack(generation uint64, s State, timed bool) uint64 {
-	w := uint64(s)<<stateShift | generation&generationMask
-	if timed {
-		w |= timedFlag
-	}
-	return w
+func pack(generation uint64, s State, flags uint64) uint64 {
+	return uint64(s)<<stateShift | flags | generation&generationMask
 }
 
 func stateOf(word uint64) State       { return State(word >> stateShift) }

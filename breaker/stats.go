@@ -27,7 +27,11 @@ type Stats struct {
 	Late      uint64 // results dropped: of an older generation, or of a probe that lost its lease
 	Rejected  uint64 // refusals
 	Openings  uint64
+	WouldOpen uint64 // what DryRun rules reported
 	Faults    uint64 // see Fault
+
+	RampShare float64 // of the calls that Closed admits: below 1 while traffic ramps up
+	Latency   Latency // of the calls, probes too; measured with a latency rule or Config.Histogram
 }
 
 // Stats returns what the breaker counted. It takes the breaker's lock for a
@@ -44,7 +48,11 @@ func (b *Breaker) Stats() Stats {
 		ConsecutiveFailures: t.streak, ConsecutiveLimit: b.consecutiveLimit(),
 		Successes: t.successes, Failures: t.failures,
 		Ignored: b.ignored.Load(), Late: b.late.Load(), Rejected: b.rejected.Load(),
-		Openings: b.mu.openings, Faults: b.faults.Load(),
+		Openings: b.mu.openings, WouldOpen: b.mu.wouldOpen, Faults: b.faults.Load(),
+		RampShare: 1, Latency: b.latencyLocked(t.now),
+	}
+	if b.ramp.on {
+		s.RampShare = b.ramp.share(t.now, &b.settings.Load().Ramp)
 	}
 	if t.successes != b.mu.streakMark {
 		s.ConsecutiveFailures = 0

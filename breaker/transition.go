@@ -38,10 +38,10 @@ func (b *Breaker) extendLocked(d time.Duration) {
 }
 
 // nextPeriodLocked is the next open period, before jitter: Base, or twice the
-// period before after a failed recovery or a relapse within Sticky of a close.
+// period before after a failed recovery, or a relapse in the ramp or within Sticky of a close.
 func (b *Breaker) nextPeriodLocked() time.Duration {
 	o := b.settings.Load().Open
-	relapse := o.Sticky > 0 && b.clock.since()-b.mu.closedAt <= o.Sticky
+	relapse := b.ramp.on || o.Sticky > 0 && b.clock.since()-b.mu.closedAt <= o.Sticky
 	switch {
 	case b.mu.period == 0, b.State() == Closed && !relapse:
 		return o.Base
@@ -65,8 +65,10 @@ func (b *Breaker) moveLocked(to State, r Reason) {
 	from, generation := stateOf(word), generationOf(word)+1
 	b.cell.Add(generation&cellGenMask - (generation-1)&cellGenMask)
 	b.mu.since, b.mu.reason = b.clock.wall(), r
+	b.ramp.on = from == HalfOpen && to == Closed && r.Rule == RuleRecovered && b.settings.Load().Ramp.For > 0
 	b.enterLocked(to, generation)
-	b.word.Store(pack(generation, to, b.timedLocked()))
+	b.word.Store(pack(generation, to, b.flagsLocked()))
+	b.measure.Load().forget() // after the word: see begin
 	if from != to {
 		b.pushLocked(event{transition: &Transition{
 			Name: b.name, From: from, To: to, At: b.mu.since, Generation: generation, Reason: r, OpenPeriod: b.mu.period,
@@ -88,10 +90,16 @@ func (b *Breaker) enterLocked(to State, generation uint64) {
 		refusal.retryAt = b.clock.since() + refusal.longest
 		b.armLocked(refusal.longest, generation)
 	case HalfOpen:
-		b.mu.probeSuccesses, b.mu.expired = 0, false
+		b.mu.probeSuccesses, b.mu.probeFailures, b.mu.expired = 0, 0, false
 		b.armLocked(s.Probe.Longest, generation)
 	case ForcedOpen:
 		refusal.Reason = b.mu.reason
+	case Closed:
+		if !b.ramp.on {
+			return
+		}
+		b.ramp.begin(b.tallyLocked())
+		b.armLocked(s.Ramp.For, generation)
 	default:
 		return
 	}
@@ -103,8 +111,9 @@ func (b *Breaker) cleanLocked() {
 	t := b.tallyLocked()
 	b.mu.streak, b.mu.streakMark = 0, t.successes
 	t.streak = 0
-	for _, d := range b.mu.detectors {
-		d.reset(t)
+	for _, in := range b.mu.detectors {
+		in.reset(t)
+		in.firing = false
 	}
 	b.retimeLocked()
 }
@@ -141,6 +150,9 @@ func (b *Breaker) wake(generation uint64) {
 		b.moveLocked(HalfOpen, Reason{Rule: RuleOpenPeriodOver})
 	case HalfOpen:
 		b.expireLocked()
+	case Closed:
+		b.ramp.on = false
+		b.word.Store(pack(generation, Closed, b.flagsLocked()))
 	default:
 	}
 }

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,8 +55,9 @@ func TestTripForLengthensAnOpenPeriod(t *testing.T) {
 		b.TripFor(5*time.Second, Reason{})
 		b.TripFor(2*time.Second, Reason{}) // sooner: changes nothing
 		_, err := b.Allow()
-		if got := err.(*OpenError).RetryAfter(); got != 5*time.Second {
-			t.Errorf("RetryAfter: got %v, want 5s", got)
+		open, ok := errors.AsType[*OpenError](err)
+		if !ok || open.RetryAfter() != 5*time.Second {
+			t.Errorf("got %v, want a refusal for 5s", err)
 		}
 		after(5*time.Second - time.Nanosecond)
 		wantState(t, b, Open)

@@ -1,0 +1,36 @@
+package breaker
+
+// DryRun makes a rule report to Observer.OnWouldOpen, once as long as it holds, instead of
+// opening: to try a threshold on live traffic. What it measures is not reset by a report. A
+// Signal in it keeps nothing from closing either.
+type DryRun struct {
+	// Rule is what is tried. Required.
+	Rule Rule
+}
+
+func (r DryRun) withDefaults() Rule {
+	if r.Rule != nil {
+		r.Rule = r.Rule.withDefaults()
+	}
+	return r
+}
+
+func (r DryRun) check(field string) error {
+	switch r.Rule.(type) {
+	case nil:
+		return fault(field+".Rule", "nil", "name the rule to try")
+	case DryRun:
+		return fault(field+".Rule", "a DryRun", "put the rule itself here")
+	}
+	return r.Rule.check(field + ".Rule")
+}
+
+func (r DryRun) detector() detector { return r.Rule.detector() }
+
+// plain is the rule itself.
+func plain(r Rule) Rule {
+	if dry, ok := r.(DryRun); ok {
+		return dry.Rule
+	}
+	return r
+}

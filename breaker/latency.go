@@ -1,0 +1,197 @@
+package breaker
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// A latencyWindow counts, for the rules of one threshold, how many calls began and how
+// many of them ended within the threshold, by the tick in which they began. Once every
+// call of a tick is older than the threshold, those that have not ended in time are slow:
+// a call that hangs counts before it returns, and once (behaviours-breaker 29).
+//
+// A tick is a sixteenth to an eighth of the threshold, so that its ring is half empty; a tick
+// that is over is judged by the first call that begins once it is ripe, or by the
+// first of a later tick.
+type latencyWindow struct {
+	threshold time.Duration // immutable
+	shift     uint          // a tick is 2^shift ns; immutable
+	born      time.Duration // calls that began before it are not in it; immutable
+	cells     [latencyTicks]latencyCell
+	ripens    atomic.Int64 // when the oldest tick that is over and not judged is ripe; written under Breaker.mu
+}
+
+// A latencyCell holds one tick:
+//
+//	bits 0..21   calls that ended within the threshold
+//	bits 22..43  calls that began
+//	bits 44..62  the tick, modulo 2^19
+//	bit  63      the cell is in use; a cell that is not is 0
+//
+// Zero to in use: by compare-and-swap, by the first call of a tick. In use to zero: under
+// Breaker.mu, when it is judged or forgotten. Calls add to it; the sum tells whether
+// it still is their tick, and if not they take their part away again.
+type latencyCell struct {
+	word atomic.Uint64
+	last atomic.Int64 // no call of the tick began later; an earlier tick's for a moment
+}
+
+const (
+	latencyTicks  = 32
+	ticksPerLimit = 8 // at least, in one threshold
+	lastSlack     = 8 // how many times a tick its last is moved, at most
+
+	fastOne   = 1
+	fastMask  = 1<<22 - 1
+	beganOne  = 1 << 22
+	beganBits = 44
+	tickMask  = ^uint64(1<<beganBits - 1)
+	inUse     = 1 << 63
+)
+
+func newLatencyWindow(threshold, now time.Duration) *latencyWindow {
+	tick := uint64(threshold / ticksPerLimit)
+	return &latencyWindow{threshold: threshold, shift: uint(bits.Len64(tick) - 1), born: now}
+}
+
+func (l *latencyWindow) tick() time.Duration { return 1 << l.shift }
+
+// at is the cell of an instant, and what its word must hold above the counts.
+func (l *latencyWindow) at(instant time.Duration) (*latencyCell, uint64) {
+	tick := uint64(instant) >> l.shift
+	return &l.cells[tick%latencyTicks], inUse | tick<<beganBits
+}
+
+// due reports whether something may be ripe at now that nobody has judged: a tick that was
+// ripe to come, or the ticks before this one, if no call has begun in this one yet.
+func (l *latencyWindow) due(now time.Duration) bool {
+	c, tag := l.at(now)
+	return c.word.Load()&tickMask != tag || int64(now) >= l.ripens.Load()
+}
+
+// begin counts a call that begins now. It fails, and the call goes unmeasured, where
+// nobody could judge what is still in the cell.
+func (l *latencyWindow) begin(now time.Duration) bool {
+	c, tag := l.at(now)
+	if c.word.Load()&tickMask != tag {
+		if !c.word.CompareAndSwap(0, tag|beganOne) {
+			return c.add(tag, beganOne) // another call was first
+		}
+		c.raiseLast(now, now)
+		return true
+	}
+	c.raiseLast(now, now+l.tick()/lastSlack)
+	return c.add(tag, beganOne)
+}
+
+// raiseLast moves last to a later instant if now is not covered. It only ever grows: a tick must
+// not be ripe before its last call.
+func (c *latencyCell) raiseLast(now, to time.Duration) {
+	for {
+		last := c.last.Load()
+		if int64(now) <= last || c.last.CompareAndSwap(last, int64(to)) {
+			return
+		}
+	}
+}
+
+// add counts for the tick of tag only.
+func (c *latencyCell) add(tag, n uint64) bool {
+	if c.word.Load()&tickMask != tag {
+		return false
+	}
+	if c.word.Add(n)&tickMask != tag {
+		c.word.Add(-n)
+		return false
+	}
+	return true
+}
+
+// end counts the end of a call that began then, if it was not slow, and returns how many
+// of its tick were not.
+func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
+	if began < l.born || now-began >= l.threshold {
+		return 0
+	}
+	c, tag := l.at(began)
+	if c.word.Load()&tickMask != tag {
+		return 0
+	}
+	w := c.word.Add(fastOne)
+	if w&tickMask != tag {
+		c.word.Add(^uint64(fastOne - 1))
+	}
+	return w & fastMask
+}
+
+// withdraw takes a call back that ended before it could be slow and says nothing about
+// how fast the target is.
+func (l *latencyWindow) withdraw(began, now time.Duration) {
+	if began >= l.born && now-began < l.threshold {
+		c, tag := l.at(began)
+		c.add(tag, ^uint64(beganOne-1))
+	}
+}
+
+// A ripe is what became of the calls of one tick.
+type ripe struct {
+	at          time.Duration // begin of the tick, since the clock's base
+	calls, slow uint64
+}
+
+// harvest empties the ripe cells, the oldest first, and hands them to take until that says
+// stop. It runs under Breaker.mu.
+func (l *latencyWindow) harvest(now time.Duration, take func(ripe) (stop bool)) {
+	newest, next := uint64(now)>>l.shift, time.Duration(math.MaxInt64)
+	defer func() { l.ripens.Store(int64(next)) }()
+	for back := uint64(latencyTicks); back > 0; back-- {
+		tick := newest + 1 - back
+		c := &l.cells[tick%latencyTicks]
+		w := c.word.Load()
+		if w&inUse == 0 {
+			continue
+		}
+		if at := l.ripeAt(c, w, newest); at > now {
+			next = min(next, at)
+			continue
+		}
+		if r, ok := l.empty(c, newest); ok && take(r) {
+			return
+		}
+	}
+}
+
+// empty takes what is in a cell out of it.
+func (l *latencyWindow) empty(c *latencyCell, newest uint64) (ripe, bool) {
+	w := c.word.Swap(0)
+	began, fast := w&^tickMask>>22, w&fastMask
+	return ripe{
+		at:    time.Duration(tickOf(w, newest) << l.shift),
+		calls: began, slow: began - min(fast, began),
+	}, w&inUse != 0 && began > 0
+}
+
+// ripeAt is when no call of a cell can end within the threshold any more.
+func (l *latencyWindow) ripeAt(c *latencyCell, w, newest uint64) time.Duration {
+	begin := time.Duration(tickOf(w, newest) << l.shift)
+	end, last := begin+l.tick(), time.Duration(c.last.Load())
+	if last < begin || last > end {
+		last = end
+	}
+	return last + l.threshold
+}
+
+// tickOf is the tick of a word: the newest one that fits and is not later than newest.
+func tickOf(w, newest uint64) uint64 {
+	const mask = inUse>>beganBits - 1
+	return newest - (newest-w>>beganBits)&mask
+}
+
+// forget empties every cell.
+func (l *latencyWindow) forget() {
+	for i := range l.cells {
+		l.cells[i].word.Store(0)
+	}
+}
