@@ -248,12 +248,8 @@ func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, err
 	}
 	defer p.DoneAs(Failure, errUnwound) // does nothing once the permit is used below
 	v, err := fn(ctx)
-	switch {
-	case err == nil && p.succeed():
-	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		p.DoneAs(Ignored, err)
-	default:
-		p.Done(err)
+	if err != nil || !p.succeed() {
+		p.finish(ctx, err)
 	}
 	return v, err
 }

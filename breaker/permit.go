@@ -38,19 +38,26 @@ func (p *Permit) succeed() bool {
 	return true
 }
 
-func (p *Permit) done(err error) {
+func (p *Permit) done(err error) (o Outcome) {
 	if err == nil || p.used() {
-		if p.b != nil && p.word < rampFlag && p.word >= measuredFlag {
-			p.b.recordSuccess(p.word, p.began)
-			p.word = usedWord
-			return
-		}
+		p.doneSuccess()
+		return Success
+	}
+	o = Failure // also if Classify ends the goroutine
+	defer func() { p.DoneAs(o, err) }()
+	o = p.b.classify(err)
+	return o
+}
+
+// doneSuccess is DoneAs(Success, nil), with a shorter way for a timed call of a closed breaker.
+func (p *Permit) doneSuccess() {
+	b, word := p.b, p.word
+	if b == nil || word < measuredFlag || word >= rampFlag {
 		p.DoneAs(Success, nil)
 		return
 	}
-	o := Failure // also if Classify ends the goroutine
-	defer func() { p.DoneAs(o, err) }()
-	o = p.b.classify(err)
+	p.word = usedWord
+	b.recordSuccess(word, p.began)
 }
 
 func (p *Permit) used() bool { return p.b == nil || p.word == usedWord }
