@@ -39,6 +39,7 @@ type Breaker struct {
 		readings  readings      // of the histogram
 
 		successes  uint64 // the cell's count without its modulus
+		fast       uint64 // successes that were counted in cells of the first latency window which are empty now
 		failures   uint64
 		streak     uint64 // failures since the last success
 		streakMark uint64 // successes at the last failure

@@ -32,8 +32,8 @@
 // atomic load, and the Done of a success is one atomic add. With a
 // FailureRateByTime rule some successes look at the clock, and one of them, ten
 // times a span, tries the lock without waiting for it. With a latency rule, and with
-// Config.Histogram, a call looks at the clock twice and makes three atomic adds and a few loads more; one
-// call in each tick (an eighth of the threshold or less) tries the lock. A failure takes a mutex
+// Config.Histogram, a call looks at the clock twice and makes two atomic adds (in one
+// of eight calls a third) and a few loads; one call in each tick (an eighth of the threshold or less) tries the lock. A failure takes a mutex
 // and judges the rules, which is constant work. A refusal takes no lock either;
 // in Open it does not look at the clock. A breaker has no goroutine and no
 // Close: one that is dropped is collected, open or not.

@@ -28,7 +28,7 @@ type latencyWindow struct {
 //	bits 0..21   calls that ended within the threshold
 //	bits 22..43  calls that began
 //	bits 44..62  the tick, modulo 2^19
-//	bit  63      the cell is in use; a cell that is not is 0
+//	bit  63      the cell is in use; a free cell is 0
 //
 // Zero to in use: by compare-and-swap, by the first call of a tick. In use to zero: under
 // Breaker.mu, when it is judged or forgotten. Calls add to it; the sum tells whether
@@ -49,6 +49,8 @@ const (
 	beganBits = 44
 	tickMask  = ^uint64(1<<beganBits - 1)
 	inUse     = 1 << 63
+
+	closedCell = inUse >> 1 // neither free nor in use
 )
 
 func newLatencyWindow(threshold, now time.Duration) *latencyWindow {
@@ -109,8 +111,8 @@ func (c *latencyCell) add(tag, n uint64) bool {
 	return true
 }
 
-// end counts the end of a call that began then, if it was not slow, and returns how many
-// of its tick were not.
+// end counts the end of a call that began then, if it was not slow and its tick has not been
+// judged, and returns how many of the tick were counted so; 0 if it was not.
 func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 	if began < l.born || now-began >= l.threshold {
 		return 0
@@ -122,6 +124,7 @@ func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 	w := c.word.Add(fastOne)
 	if w&tickMask != tag {
 		c.word.Add(^uint64(fastOne - 1))
+		return 0
 	}
 	return w & fastMask
 }
@@ -137,8 +140,8 @@ func (l *latencyWindow) withdraw(began, now time.Duration) {
 
 // A ripe is what became of the calls of one tick.
 type ripe struct {
-	at          time.Duration // begin of the tick, since the clock's base
-	calls, slow uint64
+	at                time.Duration // begin of the tick, since the clock's base
+	calls, fast, slow uint64
 }
 
 // harvest empties the ripe cells, the oldest first, and hands them to take until that says
@@ -157,20 +160,20 @@ func (l *latencyWindow) harvest(now time.Duration, take func(ripe) (stop bool)) 
 			next = min(next, at)
 			continue
 		}
-		if r, ok := l.empty(c, newest); ok && take(r) {
+		if take(l.empty(c, newest)) {
 			return
 		}
 	}
 }
 
 // empty takes what is in a cell out of it.
-func (l *latencyWindow) empty(c *latencyCell, newest uint64) (ripe, bool) {
+func (l *latencyWindow) empty(c *latencyCell, newest uint64) ripe {
 	w := c.word.Swap(0)
 	began, fast := w&^tickMask>>22, w&fastMask
 	return ripe{
 		at:    time.Duration(tickOf(w, newest) << l.shift),
-		calls: began, slow: began - min(fast, began),
-	}, w&inUse != 0 && began > 0
+		calls: began, fast: fast, slow: began - min(fast, began),
+	}
 }
 
 // ripeAt is when no call of a cell can end within the threshold any more.
@@ -183,15 +186,35 @@ func (l *latencyWindow) ripeAt(c *latencyCell, w, newest uint64) time.Duration {
 	return last + l.threshold
 }
 
-// tickOf is the tick of a word: the newest one that fits and is not later than newest.
+// tickOf is the tick of a word: the newest one that fits and is not later than newest, but
+// for a few that have begun since newest was reckoned.
 func tickOf(w, newest uint64) uint64 {
-	const mask = inUse>>beganBits - 1
+	const mask, ahead = inUse>>beganBits - 1, 1 << 10
+	newest += ahead
 	return newest - (newest-w>>beganBits)&mask
 }
 
-// forget empties every cell.
-func (l *latencyWindow) forget() {
+// forget empties every cell, and returns how many calls had ended within the threshold.
+func (l *latencyWindow) forget() (fast uint64) { return l.swap(0) }
+
+// close is forget for good: nothing is counted any more.
+func (l *latencyWindow) close() (fast uint64) { return l.swap(closedCell) }
+
+func (l *latencyWindow) swap(to uint64) (fast uint64) {
 	for i := range l.cells {
-		l.cells[i].word.Store(0)
+		if w := l.cells[i].word.Swap(to); w&inUse != 0 {
+			fast += w & fastMask
+		}
 	}
+	return fast
+}
+
+// fast is how many calls of the ticks that are not judged have ended within the threshold.
+func (l *latencyWindow) fast() (n uint64) {
+	for i := range l.cells {
+		if w := l.cells[i].word.Load(); w&inUse != 0 {
+			n += w & fastMask
+		}
+	}
+	return n
 }

@@ -63,6 +63,9 @@ func TestLatencyStress(t *testing.T) {
 		c := <-counts
 		all.measured, all.long, all.withdrawn = all.measured+c.measured, all.long+c.long, all.withdrawn+c.withdrawn
 	}
+	if got, want := b.Stats().Successes, uint64(callers*each*3/5); got != want {
+		t.Errorf("got %d successes, want %d", got, want)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.judgeLatencyLocked(b.clock.since() + time.Minute)
@@ -88,12 +91,15 @@ func TestLatencyStressUnderForce(t *testing.T) {
 	sum := &sumDetector{}
 	b := mustNew(t, Config{Rules: []Rule{ConsecutiveFailures{Count: 1 << 30}, sumRule{sum}}})
 	var running sync.WaitGroup
-	var admitted atomic.Uint64
+	var admitted, unmeasured atomic.Uint64
 	for range 4 {
 		running.Go(func() {
 			for range 20_000 {
 				if p, err := b.Allow(); err == nil {
 					admitted.Add(1)
+					if stateOf(p.word) == Disabled {
+						unmeasured.Add(1)
+					}
 					p.Done(nil)
 				}
 			}
@@ -112,10 +118,51 @@ func TestLatencyStressUnderForce(t *testing.T) {
 	}
 	_ = b.Force(Closed, "")
 	runN(t, b, 10, nil)
+	if s := b.Stats(); s.Successes+s.Late+unmeasured.Load() != admitted.Load()+10 {
+		t.Errorf("got %d successes, %d late, %d while disabled; want %d in all", s.Successes, s.Late, unmeasured.Load(), admitted.Load()+10)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.judgeLatencyLocked(b.clock.since() + time.Minute)
 	if got := admitted.Load(); sum.calls < 10 || sum.calls > got+10 || sum.slow > got/100 {
 		t.Errorf("got %d calls, %d slow, of %d admitted", sum.calls, sum.slow, got)
+	}
+}
+
+// Reconfigure swaps the thresholds while calls run: each success counts once.
+func TestLatencyStressUnderReconfigure(t *testing.T) {
+	b := mustNew(t, Config{Rules: []Rule{SlowCallRate{MinCalls: 1 << 30}}})
+	const callers, each = 4, 20_000
+	var running sync.WaitGroup
+	for range callers {
+		running.Go(func() {
+			for range each {
+				if p, err := b.Allow(); err == nil {
+					p.Done(nil)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { running.Wait(); close(over) }()
+	sets := [][]Rule{
+		{ConsecutiveFailures{}},
+		{SlowCallRate{MinCalls: 1 << 30}},
+		{CUSUM{Limit: 1000}, SlowCallRate{Threshold: time.Second, MinCalls: 1 << 30}},
+		{SlowCallRate{Threshold: time.Second, MinCalls: 1 << 30}, FailureRateByTime{}},
+	}
+	for i := 0; ; i++ {
+		if err := b.Reconfigure(Config{Rules: sets[i%len(sets)]}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-over:
+		default:
+			continue
+		}
+		break
+	}
+	if got := b.Stats().Successes; got != callers*each {
+		t.Errorf("got %d successes, want %d (%d late)", got, callers*each, b.Stats().Late)
 	}
 }

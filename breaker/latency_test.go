@@ -230,7 +230,7 @@ func TestWhatLatencyRulesLeaveOut(t *testing.T) {
 				after(tc.lasts)
 				p.Done(tc.err)
 				after(100 * ms)
-				b.judgeLatency(b.clock.since())
+				b.judgeLatency()
 				w := b.mu.detectors[0].detector.(*slowWindow)
 				calls, slow := uint64(0), uint64(0)
 				for i := range steps {

@@ -8,7 +8,7 @@ import (
 // A measure is what times the calls of a breaker. It is immutable, what it points to is
 // not. A nil one measures nothing.
 type measure struct {
-	windows   []*latencyWindow // one a threshold
+	windows   []*latencyWindow // one a threshold; the cells of the first one count successes too
 	window1   *latencyWindow   // that of windows, if it is the only one
 	histogram *histogram
 	limit     time.Duration // the lowest threshold of a rule that opens; 0: there is none
@@ -19,6 +19,7 @@ type measure struct {
 func (b *Breaker) measureLocked(wantHistogram bool) {
 	old, now := b.measure.Load(), b.clock.since()
 	m := &measure{}
+	defer b.replacedLocked(old)
 	for _, in := range b.mu.detectors {
 		if d, ok := in.detector.(latencyDetector); ok {
 			m.add(d.limit(), in.dry, old, now)
@@ -28,6 +29,7 @@ func (b *Breaker) measureLocked(wantHistogram bool) {
 		b.measure.Store(nil)
 		return
 	}
+	m.windows = old.keepFirst(m.windows, now)
 	if len(m.windows) == 1 {
 		m.window1 = m.windows[0]
 	}
@@ -51,6 +53,40 @@ func (m *measure) add(threshold time.Duration, dry bool, old *measure, now time.
 	m.windows = append(m.windows, w)
 }
 
+// keepFirst makes the first of the old windows the first of the new ones: its cells have counted
+// successes. If it is gone, a new one takes its place, for the others have not.
+func (m *measure) keepFirst(windows []*latencyWindow, now time.Duration) []*latencyWindow {
+	if m == nil || len(m.windows) == 0 || len(windows) == 0 {
+		return windows
+	}
+	if i := slices.Index(windows, m.windows[0]); i >= 0 {
+		windows[0], windows[i] = windows[i], windows[0]
+	} else {
+		windows[0] = newLatencyWindow(windows[0].threshold, now)
+	}
+	return windows
+}
+
+// replacedLocked keeps the successes that the cells of a dropped first window have counted. Calls that
+// still have it in hand find it closed.
+func (b *Breaker) replacedLocked(old *measure) {
+	if old == nil || len(old.windows) == 0 {
+		return
+	}
+	if first := old.windows[0]; b.measure.Load().window(first.threshold) != first {
+		b.mu.fast += first.close()
+	}
+}
+
+// fastLocked is how many successes were counted in cells of the first window.
+func (b *Breaker) fastLocked() uint64 {
+	m := b.measure.Load()
+	if m == nil || len(m.windows) == 0 {
+		return b.mu.fast
+	}
+	return b.mu.fast + m.windows[0].fast()
+}
+
 func (m *measure) window(threshold time.Duration) *latencyWindow {
 	if m == nil {
 		return nil
@@ -71,13 +107,17 @@ func (m *measure) record(d time.Duration) {
 	}
 }
 
-func (m *measure) forget() {
+// forget empties the windows, and returns what the first one held of successes.
+func (m *measure) forget() (fast uint64) {
 	if m == nil {
-		return
+		return 0
 	}
-	for _, l := range m.windows {
-		l.forget()
+	for i, l := range m.windows {
+		if n := l.forget(); i == 0 {
+			fast = n
+		}
 	}
+	return fast
 }
 
 // begin counts a call in every window, or in none.
@@ -138,7 +178,7 @@ func (b *Breaker) begin(p *Permit, now time.Duration) answer {
 		p.word &^= measuredFlag
 		return pass
 	}
-	if m.due(now) && b.judgeLatency(now) {
+	if m.due(now) && b.judgeLatency() {
 		return again
 	}
 	p.began = now
@@ -153,22 +193,54 @@ func (b *Breaker) begin(p *Permit, now time.Duration) answer {
 	return pass
 }
 
-// end is the end of a call that succeeded.
-func (b *Breaker) end(began time.Duration) {
+// endTimed is the end of a timed call that succeeded. Where the first window counts it as
+// not slow, that is its count as a success too: an add is the dearest part of a call.
+func (b *Breaker) endTimed(word uint64, began time.Duration) {
 	now, m := b.clock.since(), b.measure.Load()
-	if m == nil {
+	if generationOf(b.word.Load()) != generationOf(word) {
+		b.late.Add(1)
 		return
 	}
-	weight, slow := uint32(1), false
-	for _, l := range m.windows {
-		weight = weightOf(l.end(began, now))
-		slow = slow || now-began >= l.threshold
+	n := uint64(0)
+	if m != nil && len(m.windows) > 0 {
+		n = m.windows[0].end(began, now)
 	}
+	if n == 0 {
+		b.countSuccess(word)
+	} else {
+		b.countFast(word, n)
+	}
+	if m != nil {
+		b.endOthers(m, began, now, weightOf(n))
+	}
+}
+
+// countFast looks again after a success was counted in a cell of the first window. If the
+// state has changed, that cell was or will be emptied into Breaker.mu.fast, so the cell of
+// successes takes it back.
+func (b *Breaker) countFast(word, n uint64) {
+	switch {
+	case generationOf(b.word.Load()) != generationOf(word):
+		b.undo()
+	case word&timedFlag != 0 && n&b.sampling.Load() == 0:
+		b.rollWindows()
+	}
+}
+
+// endOthers is what else there is to do at the end of a call that succeeded.
+func (b *Breaker) endOthers(m *measure, began, now time.Duration, weight uint32) {
 	if weight > 0 {
 		m.histogram.record(now-began, weight)
 	}
+	slow := false
+	for i, l := range m.windows {
+		if i > 0 {
+			l.end(began, now)
+		}
+		slow = slow || now-began >= l.threshold
+	}
 	if slow {
-		b.judgeLatency(now)
+		b.judgeLatency()
 	}
 }
 
@@ -192,12 +264,12 @@ func (b *Breaker) withdraw(began, now time.Duration) {
 
 // judgeLatency asks the latency rules, if the lock is free, and reports whether the
 // breaker has moved.
-func (b *Breaker) judgeLatency(now time.Duration) bool {
+func (b *Breaker) judgeLatency() bool {
 	if !b.mu.TryLock() {
 		return false
 	}
 	defer b.unlockAndDeliver()
-	return b.judgeLatencyLocked(now)
+	return b.judgeLatencyLocked(b.clock.since())
 }
 
 func (b *Breaker) judgeLatencyLocked(now time.Duration) (moved bool) {
@@ -205,8 +277,11 @@ func (b *Breaker) judgeLatencyLocked(now time.Duration) (moved bool) {
 	if m == nil {
 		return false
 	}
-	for _, l := range m.windows {
+	for i, l := range m.windows {
 		l.harvest(now, func(r ripe) bool {
+			if i == 0 {
+				b.mu.fast += r.fast
+			}
 			moved = b.askLatencyLocked(l.threshold, func(d latencyDetector) (Reason, bool) { return d.ripened(r) })
 			return moved
 		})

@@ -88,16 +88,21 @@ func (p *Permit) DoneAs(o Outcome, err error) {
 }
 
 func (b *Breaker) recordSuccess(word uint64, began time.Duration) {
-	cell := b.cell.Add(cellOne)
-	if !sameGeneration(cell, word) {
-		b.undo()
+	if word&measuredFlag != 0 {
+		b.endTimed(word, began)
 		return
 	}
-	if word&timedFlag != 0 && cell>>cellGenBits&b.sampling.Load() == 0 {
+	b.countSuccess(word)
+}
+
+// countSuccess adds a success to the cell.
+func (b *Breaker) countSuccess(word uint64) {
+	cell := b.cell.Add(cellOne)
+	switch {
+	case !sameGeneration(cell, word):
+		b.undo()
+	case word&timedFlag != 0 && cell>>cellGenBits&b.sampling.Load() == 0:
 		b.rollWindows()
-	}
-	if word&measuredFlag != 0 {
-		b.end(began)
 	}
 }
 
@@ -203,7 +208,7 @@ func (b *Breaker) failLocked() tally {
 func (b *Breaker) tallyLocked() tally {
 	seen := b.mu.successes << cellGenBits
 	b.mu.successes += uint64(int64(b.cell.Load()&^uint64(cellGenMask)-seen) >> cellGenBits)
-	return tally{now: b.clock.since(), successes: b.mu.successes, failures: b.mu.failures, streak: b.mu.streak}
+	return tally{now: b.clock.since(), successes: b.mu.successes + b.fastLocked(), failures: b.mu.failures, streak: b.mu.streak}
 }
 
 func (b *Breaker) timedLocked() bool { return len(b.mu.times) > 0 }

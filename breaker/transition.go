@@ -68,7 +68,7 @@ func (b *Breaker) moveLocked(to State, r Reason) {
 	b.ramp.on = from == HalfOpen && to == Closed && r.Rule == RuleRecovered && b.settings.Load().Ramp.For > 0
 	b.enterLocked(to, generation)
 	b.word.Store(pack(generation, to, b.flagsLocked()))
-	b.measure.Load().forget() // after the word: see begin
+	b.mu.fast += b.measure.Load().forget() // after the word: see begin
 	if from != to {
 		b.pushLocked(event{transition: &Transition{
 			Name: b.name, From: from, To: to, At: b.mu.since, Generation: generation, Reason: r, OpenPeriod: b.mu.period,
