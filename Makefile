@@ -37,7 +37,7 @@ race: deps ## Race detector over every test; COUNT=10 repeats
 	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) work
 
 .PHONY: leaks
-leaks: deps ## Tests with the goroutine-leak profile compiled in
+leaks: deps ## Every test with the goroutine-leak profile, which its TestMain then asks
 	GOEXPERIMENT=goroutineleakprofile go test -count=1 -timeout 15m work
 
 # golangci-lint and the others are built once per change of their versions: a linter that starts in

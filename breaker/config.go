@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -127,7 +128,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Rules = slices.Clone(c.Rules)
 	for i, r := range c.Rules {
-		if r != nil {
+		if isValue(r) {
 			c.Rules[i] = r.withDefaults()
 		}
 	}
@@ -135,6 +136,16 @@ func (c Config) withDefaults() Config {
 	c.Probe = c.Probe.withDefaults(c.Open.Max)
 	c.Ramp = c.Ramp.withDefaults()
 	return c
+}
+
+// isValue tells a rule from nil and from a pointer to a rule, which may be nil too.
+func isValue(r Rule) bool { return r != nil && reflect.TypeOf(r).Kind() != reflect.Pointer }
+
+func kindOf(r Rule) string {
+	if r == nil {
+		return "nil"
+	}
+	return "a pointer, " + reflect.TypeOf(r).String()
 }
 
 func (o Backoff) withDefaults() Backoff {
@@ -167,8 +178,8 @@ func (c Config) check() error {
 	names := map[string]int{}
 	for i, r := range c.Rules {
 		field := fmt.Sprintf("Rules[%d]", i)
-		if r == nil {
-			errs = append(errs, fault(field, "nil", "remove it"))
+		if !isValue(r) {
+			errs = append(errs, fault(field, kindOf(r), "put the rule itself there"))
 			continue
 		}
 		errs = append(errs, r.check(field), c.Calls.checkRule(field, plain(r)))

@@ -9,17 +9,17 @@ type DryRun struct {
 }
 
 func (r DryRun) withDefaults() Rule {
-	if r.Rule != nil {
+	if isValue(r.Rule) {
 		r.Rule = r.Rule.withDefaults()
 	}
 	return r
 }
 
 func (r DryRun) check(field string) error {
-	switch r.Rule.(type) {
-	case nil:
-		return fault(field+".Rule", "nil", "name the rule to try")
-	case DryRun:
+	if !isValue(r.Rule) {
+		return fault(field+".Rule", kindOf(r.Rule), "put the rule itself there")
+	}
+	if _, dry := r.Rule.(DryRun); dry {
 		return fault(field+".Rule", "a DryRun", "put the rule itself here")
 	}
 	return r.Rule.check(field + ".Rule")

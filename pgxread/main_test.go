@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/breakwater-go/breakwater/internal/fleet"
+	"github.com/breakwater-go/breakwater/internal/leaks"
 )
 
 // pg is the fleet that all tests share: primary, r1, r2, and r3 below r1. Whoever
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	os.Exit(code)
+	os.Exit(leaks.Check(code))
 }
 
 const schema = `CREATE TABLE item (id bigserial PRIMARY KEY, note text NOT NULL UNIQUE);

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/breakwater-go/breakwater/internal/leaks"
 )
 
 // binary is the built command: what its users and their scripts run.
@@ -32,7 +34,7 @@ func testMain(m *testing.M) int {
 	if err := build.Run(); err != nil {
 		panic("go build: " + err.Error())
 	}
-	return m.Run()
+	return leaks.Check(m.Run())
 }
 
 // ended is how a run of the binary ended.

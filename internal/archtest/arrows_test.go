@@ -17,6 +17,7 @@ import (
 // examples below their own package, besides.
 var arrows = map[string][]string{
 	"internal/archtest":          {},
+	"internal/leaks":             {},
 	"internal/fleet":             {"internal/relay"},
 	"internal/relay":             {},
 	"breaker":                    {},

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/internal/fleet"
+	"github.com/breakwater-go/breakwater/internal/leaks"
 )
 
 // childDir tells a copy of the test binary to start a fleet there and to wait
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		println(err.Error())
 		code = 1
 	}
-	os.Exit(code)
+	os.Exit(leaks.Check(code))
 }
 
 // beChild starts a fleet and freezes both replicas, kills the postmaster of r1,
