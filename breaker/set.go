@@ -14,21 +14,22 @@ import (
 // Make it with [NewSet]; it must not be copied. All its methods may be called at
 // any time from any goroutine, from callbacks too.
 //
-// It keeps at most Max breakers and evicts those that were not used for longest,
-// about. An evicted breaker that somebody still holds, a [Permit] of a call under
-// way included, stays the one of its key: the next Get returns it. One that
-// nobody holds is collected. If it was not closed, its state, its reason, the end
-// of its open period and the length of the next one are remembered, and the
-// next Get makes one that goes on from there; the counters of [Stats] begin
-// anew. One that was closed begins anew altogether, also in what its rules had counted.
+// It keeps at most Max breakers. For a new one beyond that it evicts one that was not
+// used for some time. An evicted breaker that somebody still holds, if only by
+// the [Permit] of a call under way, stays the one of its key: the next Get
+// returns it. One that nobody holds is collected. If it was not closed then, the set
+// remembers its state, its reason, when its open period ends and how long the next one
+// will be, and the next Get makes a breaker that goes on from there, with new
+// counters in [Stats]. If it was closed the next one begins anew, also in
+// what its rules count.
 //
 // # Memory
 //
-// A key takes about 1.1 KB with the default Config, and about 0.5 KB while it
-// is only remembered (go test -run TestDocumentedSetSizes -v ./breaker). A set has
-// no goroutine, no timer of its own and no Close. At most Max breakers are kept
-// and Max others remembered; besides, about 150 bytes are kept for each
-// evicted breaker that somebody holds or that is not collected yet.
+// With the default Config a key takes about 1.1 KB, and one that is only
+// remembered 0.5 KB and the text of its reason. A set keeps at most Max and remembers at most Max
+// others; besides, an evicted breaker leaves 0.25 KB as long as somebody
+// holds it or it is not collected yet. TestDocumentedSetSizes measures them. A set
+// has no goroutine, no timer of its own and no Close.
 type Set[K comparable] struct {
 	clock  clock // of all its breakers, so that a retry instant outlives its breaker
 	config SetConfig[K]

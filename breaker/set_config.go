@@ -11,11 +11,13 @@ import (
 // value works: every key gets the default Config.
 type SetConfig[K comparable] struct {
 	// Config is that of every key. The breaker's Name is the key, as fmt.Sprint
-	// writes it, after Config.Name and a slash if there is one. Default: see Config.
+	// writes it, after Config.Name and a slash if there is one. Its Observer is
+	// told of all keys, of several at a time. Default: see Config.
 	Config Config
 	// For gives a key a Config of its own: it gets Config with the Name for that
-	// key, and returns what to use. It is called each time when a breaker is made,
-	// concurrently, with no lock held, and for one key perhaps more than once; it must
+	// key, and returns what to use. It is called whenever a breaker is made, for a
+	// key that comes back too (what Reconfigure changed was of the breaker before),
+	// concurrently, with no lock held, and perhaps more than once for one breaker; it must
 	// not ask the set for that key. If it panics, or New would refuse what it
 	// returns, the key gets Config, and the Fault, whose Part is "For", goes to
 	// Config.Observer. Default: Config for every key.

@@ -82,21 +82,22 @@ func TestSetStress(t *testing.T) {
 	}
 }
 
-// Concurrent Gets of a key that nobody had yet.
+// Two first Gets of a key that are both under way: For waits for the other.
 func TestConcurrentFirstGets(t *testing.T) {
-	for range rounds(t, 500) {
-		s := mustSet(t, SetConfig[string]{})
-		got := make([]*Breaker, 8)
-		var wg sync.WaitGroup
-		for i := range got {
-			wg.Go(func() { got[i] = s.Get("k") })
-		}
-		wg.Wait()
-		for _, b := range got {
-			if b != got[0] {
-				t.Fatal("two breakers of one key")
-			}
-		}
+	var asked, done sync.WaitGroup
+	asked.Add(2)
+	s := mustSet(t, SetConfig[string]{For: func(_ string, c Config) Config {
+		asked.Done()
+		asked.Wait()
+		return c
+	}})
+	var got [2]*Breaker
+	for i := range got {
+		done.Go(func() { got[i] = s.Get("k") })
+	}
+	done.Wait()
+	if got[0] != got[1] {
+		t.Error("two breakers of one key")
 	}
 }
 
@@ -116,7 +117,9 @@ func TestSetStressOfTheWholeSurface(t *testing.T) {
 		func(n int) { run(s.Get(n%20), errDown) },
 		func(n int) { run(s.Get(n%20), nil) },
 		func(n int) { s.Get(n % 20).Trip(Reason{}) },
-		func(n int) { _ = s.Get(n % 20).Force([]State{Closed, ForcedOpen, ForcedClosed, Disabled}[n%4], "") },
+		func(n int) {
+			_ = s.Get(n%20).Force([]State{Closed, ForcedOpen, ForcedClosed, Disabled}[n%4], "")
+		},
 		func(n int) { s.Remove(n % 20) },
 		func(int) { s.Stats(); s.Len() },
 		func(int) {
