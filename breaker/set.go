@@ -15,7 +15,7 @@ import (
 // any time from any goroutine, from callbacks too.
 //
 // It keeps at most Max breakers. For a new one beyond that it evicts one that was not
-// used for some time. An evicted breaker that somebody still holds, if only by
+// used for some time, or, where many are in use, any. An evicted breaker that somebody still holds, if only by
 // the [Permit] of a call under way, stays the one of its key: the next Get
 // returns it. One that nobody holds is collected. If it was not closed then, the set
 // remembers its state, its reason, when its open period ends and how long the next one
