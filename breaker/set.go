@@ -14,22 +14,22 @@ import (
 // Make it with [NewSet]; it must not be copied. All its methods may be called at
 // any time from any goroutine, from callbacks too.
 //
-// It keeps at most Max breakers. For a new one beyond that it evicts one that was not
-// used for some time, or, where many are in use, any. An evicted breaker that somebody still holds, if only by
-// the [Permit] of a call under way, stays the one of its key: the next Get
-// returns it. One that nobody holds is collected. If it was not closed then, the set
-// remembers its state, its reason, when its open period ends and how long the next one
-// will be, and the next Get makes a breaker that goes on from there, with new
-// counters in [Stats]. If it was closed the next one begins anew, also in
-// what its rules count.
+// It keeps at most Max breakers. For a new one beyond that it evicts one that was
+// not used for some time, or, where many are in use, any. An evicted breaker that
+// somebody still holds, if only by the [Permit] of a call under way, stays the one
+// of its key: the next Get returns it. One that nobody holds is collected. If it
+// was not closed then, the set remembers its state, its reason, when its open
+// period ends and how long the next one will be, and the next Get makes a breaker
+// that goes on from there, with new counters in [Stats]. If it was closed the next
+// one begins anew, also in what its rules count.
 //
 // # Memory
 //
 // With the default Config a key takes about 1.1 KB, and one that is only
-// remembered 0.5 KB and the text of its reason. A set keeps at most Max and remembers at most Max
-// others; besides, an evicted breaker leaves 0.25 KB as long as somebody
-// holds it or it is not collected yet. TestDocumentedSetSizes measures them. A set
-// has no goroutine, no timer of its own and no Close.
+// remembered 0.5 KB and the text of its reason. A set keeps at most Max and
+// remembers at most Max others; besides, an evicted breaker leaves 0.25 KB as long
+// as somebody holds it or it is not collected yet (go test -run TestDocumentedS
+// -v ./breaker). A set has no goroutine, no timer of its own and no Close.
 type Set[K comparable] struct {
 	clock  clock // of all its breakers, so that a retry instant outlives its breaker
 	config SetConfig[K]

@@ -89,3 +89,18 @@ func TestKeyThatIsNotItself(t *testing.T) {
 	}
 	wantSetStats(t, s, SetStats{})
 }
+
+// A key that cannot be compared is misuse, and leaves the set as it was.
+func TestKeyThatCannotBeCompared(t *testing.T) {
+	s := mustSet(t, SetConfig[any]{})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("want a panic, as a map's")
+			}
+		}()
+		s.Get([]int{1})
+	}()
+	run(s.Get(1), nil)
+	wantSetStats(t, s, SetStats{Len: 1})
+}

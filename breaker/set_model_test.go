@@ -171,7 +171,7 @@ func (m *setModel) check() {
 
 // REQ-B15, against a simple reference: random operations, one at a time.
 func TestSetAgainstModel(t *testing.T) {
-	for seed := range uint64(rounds(t, 100)) {
+	for seed := range uint64(rounds(t, 50)) {
 		m := newSetModel(t)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var trail []string
@@ -181,7 +181,7 @@ func TestSetAgainstModel(t *testing.T) {
 			}
 		})
 		m.failed = true
-		for range 500 {
+		for range 300 {
 			op, key := rng.IntN(12), rng.IntN(modelKeys)
 			trail = append(trail, fmt.Sprint(m.step(op, key), " ", key))
 			m.check()

@@ -51,7 +51,7 @@ func TestSetStress(t *testing.T) {
 	for w := range workers {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(2, uint64(w)))
-			for i := range rounds(t, 5_000) {
+			for i := range rounds(t, 3000) {
 				key := rng.IntN(keys)
 				b := s.Get(key)
 				holders[key].take(t, b)
@@ -77,7 +77,7 @@ func TestSetStress(t *testing.T) {
 	wg.Wait()
 	stats := s.Stats()
 	t.Logf("%+v", stats)
-	if stats.Forgotten != 0 || stats.Evictions < uint64(rounds(t, 5_000)) {
+	if stats.Forgotten != 0 || stats.Evictions < uint64(rounds(t, 3000)) {
 		t.Errorf("got %+v, want none forgotten, and evictions enough for a stress", stats)
 	}
 }
