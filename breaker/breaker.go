@@ -19,6 +19,7 @@ type Breaker struct {
 	settings atomic.Pointer[settings] // replaced only under mu; what it points to is immutable
 	refusal  atomic.Pointer[OpenError]
 	measure  atomic.Pointer[measure] // replaced only under mu; nil: no call is timed
+	memory   *atomic.Pointer[memory] // of its Set, nil if it has none; immutable once it is shared
 
 	_ [lineSize]byte // every call reads the word and writes the cell; see docs/adr/0002, and BenchmarkPadding
 

@@ -23,9 +23,11 @@
 // probe's slot no longer than [Probe.Lease]. A breaker cannot repair a missing
 // timeout: give every guarded call one.
 //
+// A [Set] holds one breaker for each key, such as a host or a tenant.
+//
 // # Concurrency
 //
-// All methods of a [Breaker] may be called at any time from any goroutine. A
+// All methods of a [Breaker] and of a [Set] may be called at any time from any goroutine. A
 // [Permit] belongs to one goroutine at a time.
 //
 // A call of a closed breaker takes no lock and allocates nothing: Allow is one
@@ -37,6 +39,9 @@
 // and judges the rules, which is constant work. A refusal takes no lock either;
 // in Open it does not look at the clock. A breaker has no goroutine and no
 // Close: one that is dropped is collected, open or not.
+//
+// A Get of a key that its Set keeps takes no lock and allocates nothing; one of
+// another key takes the set's lock, twice if it makes a breaker.
 //
 // A result counts only in the generation in which its call was admitted, that
 // is, if the state has not changed since: a success that arrives later is taken

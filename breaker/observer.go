@@ -44,7 +44,7 @@ type WouldOpen struct {
 type Fault struct {
 	Name   string // Config.Name
 	At     time.Time
-	Part   string // "Classify", "OnTransition", "OnWouldOpen", "OnFault", "Observe" or "outcome"
+	Part   string // "Classify", "OnTransition", "OnWouldOpen", "OnFault", "Observe", "For" or "outcome"
 	Detail string
 	Panic  any // what it panicked with, or nil
 }
@@ -85,6 +85,7 @@ func (b *Breaker) report(f Fault) {
 
 // unlockAndDeliver ends a critical section that may have queued events.
 func (b *Breaker) unlockAndDeliver() {
+	b.rememberLocked()
 	waiting := len(b.mu.queue) > 0
 	b.mu.Unlock()
 	if waiting {

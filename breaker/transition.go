@@ -132,15 +132,28 @@ func (b *Breaker) armLocked(d time.Duration, generation uint64) {
 	ref := weak.Make(b)
 	b.mu.stopTimer = b.clock.after(d, func() {
 		if b := ref.Value(); b != nil {
-			b.wake(generation)
+			b.ring(generation)
 		}
 	})
+}
+
+// ring is wake, unless the open period was lengthened when its old timer had fired already.
+func (b *Breaker) ring(generation uint64) {
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	if b.State() != Open || b.clock.since() >= b.refusal.Load().retryAt {
+		b.wakeLocked(generation)
+	}
 }
 
 // wake is what the timer of a state does, if that state is still the one.
 func (b *Breaker) wake(generation uint64) {
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
+	b.wakeLocked(generation)
+}
+
+func (b *Breaker) wakeLocked(generation uint64) {
 	word := b.word.Load()
 	if generationOf(word) != generation {
 		return
