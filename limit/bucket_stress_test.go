@@ -78,39 +78,67 @@ func TestStressBucketNeverAdmitsTooMuch(t *testing.T) {
 // admitted, while the settings change and tokens are neither made nor lost.
 func TestStressBucketAdmitsAllThereIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the clock stands still between the rounds
-		configs := []BucketConfig{{Rate: 200, Burst: 100}, {Rate: 400, Burst: 1000}, {Rate: 100, Burst: 200}}
+		configs := []BucketConfig{{Rate: 200, Burst: 100_000}, {Rate: 400, Burst: 1_000_000}, {Rate: 100, Burst: 200_000}}
 		b := mustBucket(t, configs[0])
-		for round, want := range []int64{100, 50, 50, 50, 50} {
+		for round, want := range []int64{100_000, 50, 50} {
 			var got atomic.Int64
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for range rounds(t, 1000) {
-						if b.Allow() {
-							got.Add(1)
-						}
+			whileReconfiguring(t, b, configs, func() {
+				for range 60_000 {
+					if b.Allow() {
+						got.Add(1)
 					}
-				})
-				wg.Go(func() {
-					for i := range rounds(t, 200) {
-						if err := b.Reconfigure(configs[i%len(configs)]); err != nil {
-							t.Error(err)
-						}
-						b.Tokens()
-						b.RetryAfter(1, 0)
-					}
-				})
-			}
-			wg.Wait()
+				}
+			})
 			if got.Load() != want {
 				t.Errorf("round %d: %d admitted, want %d", round, got.Load(), want)
-			}
-			if err := b.Reconfigure(configs[0]); err != nil {
-				t.Fatal(err)
 			}
 			time.Sleep(250 * ms)
 		}
 	})
+}
+
+// Whoever reads the bucket in the instant of a Reconfigure sees what it holds.
+func TestStressBucketReadWhileReconfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		configs := []BucketConfig{{Rate: 200, Burst: 100}, {Rate: 400, Burst: 1000}}
+		b := mustBucket(t, configs[0])
+		b.AllowN(50)
+		whileReconfiguring(t, b, configs, func() {
+			for range rounds(t, 20_000) {
+				if tokens, wait := b.Tokens(), b.RetryAfter(50, 0); tokens != 50 || wait != 0 {
+					t.Errorf("%v tokens, 50 of them after %v; want 50 at once", tokens, wait)
+				}
+				if b.AllowN(51) || !b.AllowKeeping(0, 50) {
+					t.Error("not exactly 50 tokens")
+				}
+			}
+		})
+	})
+}
+
+// whileReconfiguring runs f on four goroutines, and ends with the first of configs.
+func whileReconfiguring(t *testing.T, b *Bucket, configs []BucketConfig, f func()) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(f)
+	}
+	var done atomic.Bool
+	var changes sync.WaitGroup
+	changes.Go(func() {
+		for i := 1; i > 0; i++ {
+			c := configs[i%len(configs)]
+			if err := b.Reconfigure(c); err != nil {
+				t.Error(err)
+			}
+			if i%len(configs) == 0 && done.Load() {
+				return
+			}
+		}
+	})
+	wg.Wait()
+	done.Store(true)
+	changes.Wait()
 }
 
 // The same at a meter's reach: its successor neither adds nor loses a token.

@@ -145,6 +145,9 @@ func TestBucketOutlivesItsMeter(t *testing.T) {
 // Instants that no clock tells harm nobody for longer than they say.
 func TestAllowAtAnyInstant(t *testing.T) {
 	b := mustBucket(t, BucketConfig{Rate: 1, Burst: 4})
+	if err := b.Reconfigure(BucketConfig{Rate: 1, Burst: 4}); err != nil {
+		t.Fatal(err)
+	}
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(math.MinInt64, 0), b.base.Add(-time.Hour)} {
 		if !b.AllowAt(at, 1, 0) {
 			t.Errorf("%v: refused with tokens left", at)
@@ -153,7 +156,7 @@ func TestAllowAtAnyInstant(t *testing.T) {
 	if b.AllowAt(time.Time{}, 1, 0) {
 		t.Error("admitted from an empty bucket")
 	}
-	if !b.AllowAt(b.base.Add(time.Second), 1, 0) {
+	if !b.AllowAt(time.Now().Add(time.Second), 1, 0) {
 		t.Error("refused once a token is back")
 	}
 	future := time.Unix(math.MaxInt32*100, 0)
@@ -359,4 +362,55 @@ func TestBucketReconfigureKeepsFractions(t *testing.T) {
 			t.Errorf("a token is back after %v, want 250ms", got)
 		}
 	})
+}
+
+// Who meets a closed meter goes on with its successor, and does not bring the old settings back.
+func TestClosedMeterKeepsItsSuccessor(t *testing.T) {
+	b := mustBucket(t, BucketConfig{Rate: 1, Burst: 2})
+	old := b.meter.Load()
+	want := BucketConfig{Rate: 5, Burst: 7}
+	if err := b.Reconfigure(want); err != nil {
+		t.Fatal(err)
+	}
+	if got := old.take(0, 1, 0); got != moved {
+		t.Errorf("a closed meter: got %v, want moved", got)
+	}
+	if got := b.successor(old, 0).config; got != want {
+		t.Errorf("settings: got %+v, want %+v", got, want)
+	}
+}
+
+// Tokens owed until a later instant are not turned into tokens that are there.
+func TestReconfigureWithTokensOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustBucket(t, BucketConfig{Rate: 1, Burst: 5})
+		if !b.AllowAt(time.Now().Add(time.Hour), 5, 0) || b.Tokens() != 0 {
+			t.Fatalf("%v tokens", b.Tokens())
+		}
+		if got := b.RetryAfter(1, 0); got != time.Hour+time.Second {
+			t.Errorf("retry after: got %v, want an hour and a second", got)
+		}
+		if err := b.Reconfigure(BucketConfig{Rate: 1, Burst: 5}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.RetryAfter(1, 0); b.Tokens() != 0 || got != time.Second {
+			t.Errorf("%v tokens, retry after %v; want none, and a second", b.Tokens(), got)
+		}
+	})
+}
+
+func TestConvert(t *testing.T) {
+	for _, tc := range []struct{ level, token, to, size, want int64 }{
+		{0, 7, 9, 90, 0},
+		{7, 7, 9, 90, 9},
+		{10, 7, 9, 90, 12}, // 12.86
+		{700, 7, 9, 90, 90},
+		{1 << 61, 1 << 61, 256, 1 << 40, 256},
+		{1 << 61, 256, 1 << 61, 1 << 61, 1 << 61}, // the quotient is 2^114
+		{1 << 60, 256, 1 << 11, 1 << 61, 1 << 61}, // 2^63
+	} {
+		if got := convert(tc.level, tc.token, tc.to, tc.size); got != tc.want {
+			t.Errorf("%+v: got %d", tc, got)
+		}
+	}
 }

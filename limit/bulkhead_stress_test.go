@@ -146,3 +146,52 @@ func TestStressBulkheadLimitHoldsAtOnce(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 }
+
+// together runs f on n goroutines that begin at once, and waits for them.
+func together(n int, f func()) {
+	var ready, wg sync.WaitGroup
+	ready.Add(n)
+	for range n {
+		wg.Go(func() {
+			ready.Done()
+			ready.Wait()
+			f()
+		})
+	}
+	wg.Wait()
+}
+
+// Tight loops on one word: no change of it is lost, whoever else changes it.
+// Each call keeps one slot more than it gives back.
+func TestStressBulkheadCountsEveryCall(t *testing.T) {
+	const workers = 4
+	each := rounds(t, 100_000)
+	b := mustBulkhead(t, BulkheadConfig{Limit: maxLimit})
+	var calls atomic.Int64
+	together(workers, func() {
+		for range each {
+			b.Acquire()
+			acquireAndRelease(b)
+			if n := calls.Add(1); n%8 == 0 {
+				if err := b.Reconfigure(BulkheadConfig{Limit: maxLimit - int(n/8%2)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	if s := b.Stats(); s.InFlight != workers*each || s.Waiting != 0 || s.Refused != 0 {
+		t.Errorf("at the end: %+v, want %d in flight", s, workers*each)
+	}
+}
+
+// The peak is that of the calls that were in flight at once.
+func TestStressBulkheadPeak(t *testing.T) {
+	const workers = 4
+	for range rounds(t, 3000) {
+		b := mustBulkhead(t, BulkheadConfig{})
+		together(workers, func() { b.Acquire() })
+		if got := int(b.peak.Load()); got != workers {
+			t.Fatalf("peak: got %d, want %d", got, workers)
+		}
+	}
+}

@@ -125,6 +125,19 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 	})
 }
 
+// Also in the instant after a slot was freed and before it is given away.
+func TestNobodyOvertakesAtAFreeSlot(t *testing.T) {
+	b := mustBulkhead(t, BulkheadConfig{Limit: 1})
+	take(t, b)
+	place := b.join()
+	b.word.Add(^uint64(0)) // the first half of leave
+	wantFull(t, b)
+	b.grant() // the second
+	if b.giveUp(place) {
+		t.Error("the waiting caller did not get the slot")
+	}
+}
+
 func TestWaitEnds(t *testing.T) {
 	inBubble(t, BulkheadConfig{Limit: 1}, func(l *line) {
 		begin := time.Now()
