@@ -12,31 +12,32 @@ import (
 const Never time.Duration = math.MaxInt64
 
 // A Bucket admits at most Burst + Rate * t calls in any interval of t seconds,
-// without exception: after an idle month, from many goroutines, and where a
-// clock goes back (REQ-D3). A call's instant is that at which it looked at the clock. Make it with
-// [NewBucket]; it must not be copied. It starts full.
+// without exception: after an idle month, from many goroutines, and where a clock
+// goes back (REQ-D3). A call's instant is that at which it looked at the clock.
+// Make it with [NewBucket]; it must not be copied. It starts full.
 //
-// It counts in 1/256 ns and rounds against the caller: a token comes back at
-// most 1/256 ns late. So the Rate is kept to within Rate / 256e9 of itself from below, which is
-// 4 parts in a million at a million a second; no error adds up beyond that.
+// It counts in 1/256 ns and rounds against the caller: a token comes back at most
+// 1/256 ns late. So the Rate is kept to within Rate / 256e9 of itself from below,
+// which is 4 parts in a million at a million a second; no error adds up beyond
+// that.
 type Bucket struct {
 	base  time.Time             // immutable after NewBucket; instants below are durations since it
 	meter atomic.Pointer[meter] // replaced only under mu
 	mu    sync.Mutex            // held while a meter is replaced
 }
 
-// A meter is a bucket under one configuration. Its word, full, is the instant at which
-// the bucket will be full if nobody takes any more (in the literature:
-// the theoretical arrival time of GCRA, the generic cell rate algorithm), in
-// units since base:
+// A meter is a bucket under one configuration. Its word, full, is the instant at
+// which the bucket will be full if nobody takes any more (in the literature: the
+// theoretical arrival time of GCRA, the generic cell rate algorithm), in units
+// since base:
 //
 //	in the past     the bucket is full
 //	in the future   a token is missing for each m.token of it, at most size
 //	closed          for good: another meter is in use, or will be at once
 //
 // Legal changes: to a later instant, by the compare-and-swap of an admitted call;
-// once to closed, under Bucket.mu. A clock that goes back makes a call see
-// more missing than there is, so it errs towards refusing.
+// once to closed, under Bucket.mu. A clock that goes back makes a call see more
+// missing than there is, so it errs towards refusing.
 type meter struct {
 	full   atomic.Int64
 	base   time.Duration // since Bucket.base
@@ -47,8 +48,8 @@ type meter struct {
 
 // A unit is 1/256 ns. Sums stay within an int64: an instant is below 2^62 units
 // (reach), or up to 2^62 + 2^61 where it is clamped; size is at most 2^61 (100
-// days, see maxFill), and n and keep tokens together are no more than size.
-// So full never passes 2^62 + 2^61: a closed meter is above each, and admits nobody.
+// days, see maxFill), and n and keep tokens together are no more than size. So
+// full never passes 2^62 + 2^61: a closed meter is above each, and admits nobody.
 const (
 	unitBits       = 8
 	unitsPerSecond = 1e9 * (1 << unitBits)
@@ -73,8 +74,9 @@ func newMeter(c BucketConfig, base time.Duration) *meter {
 	return &meter{base: base, token: token, size: int64(c.Burst) * token, config: c}
 }
 
-// tokenUnits is the smallest number of units, as a float64 can tell it, in which no more than one token
-// comes back. The sign of a fused multiply-add is exact, that of a quotient is not.
+// tokenUnits is the smallest number of units, as a float64 can tell it, in which
+// no more than one token comes back. The sign of a fused multiply-add is exact,
+// that of a quotient is not.
 func tokenUnits(rate float64) int64 {
 	units := math.Ceil(unitsPerSecond / rate)
 	if math.FMA(units, rate, -unitsPerSecond) < 0 {
@@ -86,18 +88,19 @@ func tokenUnits(rate float64) int64 {
 // Allow takes a token if there is one.
 func (b *Bucket) Allow() bool { return b.allow(time.Since(b.base), 1, 0) }
 
-// AllowN takes n tokens if there are so many, else none. It takes none and
-// reports true where n is 0 or negative; more than Burst are never there.
+// AllowN takes n tokens if there are so many, else none. It takes none and reports
+// true where n is 0 or negative; more than Burst are never there.
 func (b *Bucket) AllowN(n int) bool { return b.allow(time.Since(b.base), n, 0) }
 
-// AllowKeeping takes n tokens if at least keep are left then, else none: with keep, callers
-// who can do without leave a share of the bucket to those who cannot. A negative keep is 0.
+// AllowKeeping takes n tokens if at least keep are left then, else none: with
+// keep, callers who can do without leave a share of the bucket to those who
+// cannot. A negative keep is 0.
 func (b *Bucket) AllowKeeping(n, keep int) bool { return b.allow(time.Since(b.base), n, keep) }
 
-// AllowAt is AllowKeeping at an instant that the caller names, for tests and
-// for callers who have looked at the clock already. An instant before NewBucket or
-// the newest Reconfigure counts as that one; one in the future owes its tokens
-// until then, or until the next Reconfigure.
+// AllowAt is AllowKeeping at an instant that the caller names, for tests and for
+// callers who have looked at the clock already. An instant before NewBucket or the
+// newest Reconfigure counts as that one; one in the future owes its tokens until
+// then, or until the next Reconfigure.
 func (b *Bucket) AllowAt(at time.Time, n, keep int) bool {
 	return b.allow(max(at.Sub(b.base), 0), n, keep)
 }
@@ -157,8 +160,8 @@ func refusedBy(full int64) verdict {
 	return refused
 }
 
-// instant is now in units since m.base. Where now is far out of reach it stops at an
-// instant that is later than full can be.
+// instant is now in units since m.base. Where now is far out of reach it stops at
+// an instant that is later than full can be.
 func (m *meter) instant(now time.Duration) int64 {
 	return int64(min(max(now-m.base, 0), reach+reach/2)) << unitBits
 }
@@ -174,8 +177,8 @@ func (b *Bucket) successor(m *meter, now time.Duration) *meter {
 }
 
 // replaceLocked closes the meter and puts one in its place that holds as many
-// tokens. The clock is looked at after the close: it is then no earlier than
-// the instant of any call that the closed meter admitted.
+// tokens. The clock is looked at after the close: it is then no earlier than the
+// instant of any call that the closed meter admitted.
 func (b *Bucket) replaceLocked(c BucketConfig, clock func() time.Duration) {
 	old := b.meter.Load()
 	full := old.full.Swap(closed)
@@ -185,8 +188,8 @@ func (b *Bucket) replaceLocked(c BucketConfig, clock func() time.Duration) {
 	b.meter.Store(m)
 }
 
-// level is what the bucket holds at now, in units: below 0 where now is before
-// the instant of a call that was admitted.
+// level is what the bucket holds at now, in units: below 0 where now is before the
+// instant of a call that was admitted.
 func (m *meter) level(now time.Duration, full int64) int64 {
 	return m.size - max(full-m.instant(now), 0)
 }
@@ -219,8 +222,8 @@ func (b *Bucket) tokens(now time.Duration) float64 {
 }
 
 // RetryAfter is how long to wait until AllowKeeping(n, keep) succeeds, if nobody
-// else takes a token before: 0 if it would now, and [Never] if n and keep
-// together are more than Burst. Add jitter before telling it to clients.
+// else takes a token before: 0 if it would now, and [Never] if n and keep together
+// are more than Burst. Add jitter before telling it to clients.
 func (b *Bucket) RetryAfter(n, keep int) time.Duration {
 	return b.retryAfter(time.Since(b.base), n, keep)
 }
@@ -235,9 +238,10 @@ func (b *Bucket) retryAfter(now time.Duration, n, keep int) time.Duration {
 	return time.Duration(max(missing+1<<unitBits-1, 0) >> unitBits)
 }
 
-// Reconfigure changes rate and size of a running bucket (REQ-D9). The tokens that are there stay,
-// as far as the new Burst holds them, and none are added: a larger Burst fills at the new
-// Rate. The error names every fault; nothing has changed then.
+// Reconfigure changes rate and size of a running bucket (REQ-D9). The tokens that
+// are there stay, as far as the new Burst holds them, and none are added: a larger
+// Burst fills at the new Rate. An interval across the change is bounded by the
+// larger Burst and Rate. The error names every fault; nothing has changed then.
 func (b *Bucket) Reconfigure(c BucketConfig) error {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // A Bulkhead lets at most Limit calls run at once (REQ-E1). Make it with
-// [NewBulkhead]; it must not be copied. All its methods may be called at any
-// time from any goroutine.
+// [NewBulkhead]; it must not be copied. All its methods may be called at any time
+// from any goroutine.
 type Bulkhead struct {
 	word    atomic.Uint64 // layout below
 	peak    atomic.Uint64 // the most calls in flight so far
@@ -27,14 +27,15 @@ type Bulkhead struct {
 //	bits 20..39  callers that wait, written only under Bulkhead.mu
 //	bits 40..59  Limit, written only under Bulkhead.mu
 //
-// Legal changes, each one compare-and-swap or add: a call enters (in flight + 1, only
-// while nobody waits and in flight < Limit); a call ends (in flight - 1, not below 0);
-// under mu: a caller begins to wait (waiting + 1), is given a slot (waiting - 1,
-// in flight + 1, only while in flight < Limit), gives up (waiting - 1); Limit changes.
+// Legal changes, each one compare-and-swap or add: a call enters (in flight + 1,
+// only while nobody waits and in flight < Limit); a call ends (in flight - 1, not
+// below 0). Under mu: a caller begins to wait (waiting + 1), is given a slot
+// (waiting - 1 and in flight + 1, only while in flight < Limit) or gives up
+// (waiting - 1); Limit changes.
 //
-// No wake-up is lost, since who frees a slot learns from the same word whether anybody waits:
-// either it sees a waiter, then takes mu and gives the slot away, or the waiter came
-// later, and then sees the free slot itself before it sleeps.
+// No wake-up is lost, since who frees a slot learns from the same word whether
+// anybody waits: either it sees a waiter, then takes mu and gives the slot away,
+// or the waiter came later, and then sees the free slot itself before it sleeps.
 const (
 	fieldBits    = 20
 	fieldMask    = 1<<fieldBits - 1
@@ -63,9 +64,9 @@ func NewBulkhead(c BulkheadConfig) (*Bulkhead, error) {
 	return b, nil
 }
 
-// A Permit is one call in flight. The zero value, and a permit that was
-// released, do nothing. Do not copy a permit: a second Release by a copy would
-// end another call's slot, though never one below none in flight. A permit that is never
+// A Permit is one call in flight. The zero value, and a permit that was released,
+// do nothing. Do not copy a permit: a second Release by a copy would end another
+// call's slot, though never one below none in flight. A permit that is never
 // released holds its slot for good: defer Release.
 type Permit struct {
 	b    *Bulkhead
@@ -129,9 +130,10 @@ func (b *Bulkhead) leave() {
 	}
 }
 
-// Reconfigure changes the limits of a running bulkhead. Calls in flight and waiting
-// callers stay, also if there are more than allowed now; a larger Limit is given to
-// waiting callers at once. The error names every fault; nothing has changed then.
+// Reconfigure changes the limits of a running bulkhead. Calls in flight and
+// waiting callers stay, also if there are more than allowed now; a larger Limit is
+// given to waiting callers at once. The error names every fault; nothing has
+// changed then.
 func (b *Bulkhead) Reconfigure(c BulkheadConfig) error {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
@@ -145,8 +147,8 @@ func (b *Bulkhead) Reconfigure(c BulkheadConfig) error {
 	return nil
 }
 
-// setLimitLocked ends: each further turn needs a call that entered or ended
-// since the turn before.
+// setLimitLocked ends: each further turn needs a call that entered or ended since
+// the turn before.
 func (b *Bulkhead) setLimitLocked(limit uint64) {
 	for {
 		word := b.word.Load()

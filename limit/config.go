@@ -13,8 +13,8 @@ type BucketConfig struct {
 	// Default: 200 (REQ-D3).
 	Rate float64
 	// Burst is how many tokens the bucket holds, at least 1. It must fill within
-	// 100 days: Burst / Rate is at most 8,640,000.
-	// Default: as many as come back in a second, at least 1.
+	// 100 days: Burst / Rate is at most 8,640,000. Default: as many as come back
+	// in a second, at least 1.
 	Burst int
 }
 
@@ -56,8 +56,8 @@ func (c BucketConfig) checkBurst() error {
 // BulkheadConfig says how many calls a [Bulkhead] lets run and wait. The zero
 // value works.
 type BulkheadConfig struct {
-	// Limit is how many calls may run at once, 1 to 1,048,575; see
-	// [MinBulkhead]. Default: 20 (REQ-D3).
+	// Limit is how many calls may run at once, 1 to 1,048,575; see [MinBulkhead].
+	// Default: 20 (REQ-D3).
 	Limit int
 	// MaxWaiting is how many callers of AcquireWithin may wait at once, at most
 	// 1,048,575. Negative: nobody waits. Default: Limit.
@@ -87,11 +87,13 @@ func (c BulkheadConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// MinBulkhead is the smallest Limit that does not refuse a share of healthy
-// traffic: for calls that come at random, ratePerSecond of them on average, and
-// last mean on average, r = ratePerSecond * mean of them run at once, with a
-// standard deviation of the root of r. The result is r + 4 * √r, rounded up:
-// 14 for 500 calls a second of 10 ms, 5 of which run at once on average. It is at least 1 and at most 1,048,575.
+// MinBulkhead is the Limit below which healthy traffic is refused. Of calls that
+// come at random, ratePerSecond of them, and last mean on average, there are
+// r = ratePerSecond * mean at once on average, with a standard deviation of √r.
+// The result is r + 4√r, rounded up, from 1 to 1,048,575: 14 for 500 calls a
+// second of 10 ms. By Erlang's loss formula such a bulkhead without waiting refuses at most
+// 5 calls in 10,000 from r = 5 on, and 4 in 1,000 from r = 1 on; for less traffic
+// use at least 5.
 func MinBulkhead(ratePerSecond float64, mean time.Duration) int {
 	running := ratePerSecond * mean.Seconds()
 	size := math.Ceil(running + 4*math.Sqrt(running))

@@ -91,3 +91,27 @@ func TestMinBulkhead(t *testing.T) {
 		}
 	}
 }
+
+// What MinBulkhead promises, by Erlang's loss formula for calls that come at
+// random to a number of slots.
+func TestMinBulkheadRefusesFew(t *testing.T) {
+	for running := 1.0; running < 2000; running *= 1.001 {
+		slots := MinBulkhead(running, time.Second)
+		want := 0.004
+		if running >= 5 {
+			want = 0.0005
+		}
+		if got := erlangLoss(running, slots); got > want {
+			t.Errorf("%.2f at once on average, %d slots: a share of %.5f is refused, want at most %v", running, slots, got, want)
+		}
+	}
+}
+
+// erlangLoss is the share of calls that finds every slot taken.
+func erlangLoss(running float64, slots int) float64 {
+	loss := 1.0
+	for n := range slots {
+		loss = running * loss / (float64(n+1) + running*loss)
+	}
+	return loss
+}

@@ -11,10 +11,10 @@ import (
 var ErrFull = errors.New("limit: the bulkhead is full")
 
 // AcquireWithin takes a slot, and waits for one at most maxWait (0 or negative:
-// not at all). Callers are served in the order in which they came. The error is [ErrFull] if no slot
-// became free in time or MaxWaiting callers wait already, and ctx.Err() if ctx ended first.
-// A slot that comes in the same moment as the end of the wait is taken, with a nil error. ctx is looked
-// at only while waiting.
+// not at all). Callers are served in the order in which they came. The error is
+// [ErrFull] if no slot became free in time or MaxWaiting callers wait already, and
+// ctx.Err() if ctx ended first. A slot that comes in the same moment as the end of
+// the wait is taken, with a nil error. ctx is looked at only while waiting.
 func (b *Bulkhead) AcquireWithin(ctx context.Context, maxWait time.Duration) (Permit, error) {
 	if !b.enter() {
 		if err := b.wait(ctx, maxWait); err != nil {
@@ -54,7 +54,8 @@ func (b *Bulkhead) wait(ctx context.Context, maxWait time.Duration) error {
 // granted is closed once the place in the queue became a slot.
 func granted(place *list.Element) chan struct{} { return place.Value.(chan struct{}) }
 
-// join queues a caller and gives away what is free, to it too; nil if the queue is full.
+// join queues a caller and gives away what is free, to it too; nil if the queue is
+// full.
 func (b *Bulkhead) join() *list.Element {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,9 +96,9 @@ func (b *Bulkhead) grantLocked() {
 	}
 }
 
-// promoteLocked makes a waiting caller one in flight, if there is room. It
-// ends: each further turn needs a call that ended since the turn before (none
-// enters while one waits).
+// promoteLocked makes a waiting caller one in flight, if there is room. It ends:
+// each further turn needs a call that ended since the turn before (none enters
+// while one waits).
 func (b *Bulkhead) promoteLocked() bool {
 	for {
 		word := b.word.Load()
