@@ -91,9 +91,9 @@ func (c BulkheadConfig) check() error {
 // come at random, ratePerSecond of them, and last mean on average, there are
 // r = ratePerSecond * mean at once on average, with a standard deviation of √r.
 // The result is r + 4√r, rounded up, from 1 to 1,048,575: 14 for 500 calls a
-// second of 10 ms. By Erlang's loss formula such a bulkhead without waiting refuses at most
-// 5 calls in 10,000 from r = 5 on, and 4 in 1,000 from r = 1 on; for less traffic
-// use at least 5.
+// second of 10 ms. By Erlang's loss formula such a bulkhead, without waiting,
+// refuses at most 5 calls in 10,000 from r = 5 on, and 4 in 1,000 from r = 1 on;
+// for less traffic use at least 5.
 func MinBulkhead(ratePerSecond float64, mean time.Duration) int {
 	running := ratePerSecond * mean.Seconds()
 	size := math.Ceil(running + 4*math.Sqrt(running))
