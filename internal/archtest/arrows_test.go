@@ -21,6 +21,7 @@ var arrows = map[string][]string{
 	"internal/fleet":             {"internal/relay"},
 	"internal/relay":             {},
 	"breaker":                    {},
+	"limit":                      {}, // neither it nor breaker knows the other
 	"replica":                    {"breaker"},
 	"replica/postgres":           {"breaker", "replica"},
 	"pgxread":                    {"breaker", "replica", "replica/postgres"},
