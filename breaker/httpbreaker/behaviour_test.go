@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"syscall"
 	"testing"
@@ -234,55 +233,40 @@ func TestContextLivesAsLongAsTheBody(t *testing.T) {
 
 // behaviours-breaker 44, second half: calls under the context of an application leave nothing.
 func TestCallsLeaveNoGoroutine(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
-			_, _ = w.Write(make([]byte, 1<<20))
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	dead := httptest.NewServer(http.NotFoundHandler())
-	dead.Close()
-	app, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	app = foreign{app} // for a context of a type that it does not know, package context starts a goroutine
-	tr := newTransport(t, Config{Breaker: breaker.Config{Rules: []breaker.Rule{breaker.ConsecutiveFailures{Count: 1000}}}})
-	calls := func() {
+	synctest.Test(t, func(t *testing.T) {
+		base := servePipes(t, func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/long":
+				_, _ = w.Write(make([]byte, 1<<20))
+			case "/hangs":
+				<-r.Context().Done()
+			}
+		})
+		tr := newTransport(t, Config{
+			Base:    base,
+			Breaker: breaker.Config{Rules: []breaker.Rule{breaker.ConsecutiveFailures{Count: 1000}}},
+		})
+		app, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		app = foreign{app} // for a context of a type that it does not know, package context starts a goroutine
+		before := runtime.NumGoroutine()
 		for i := range 200 {
-			url := []string{s.URL, s.URL + "/long", dead.URL}[i%3]
-			resp, err := tr.RoundTrip(newRequest(t, url).WithContext(app))
-			if err == nil {
+			req, _ := http.NewRequestWithContext(app, http.MethodGet, anyURL+[]string{"", "long", "hangs"}[i%3], http.NoBody)
+			if resp, err := tr.RoundTrip(req); err == nil {
 				resp.Body.Close() // of /long: early
 			}
 		}
 		tr.CloseIdleConnections()
-		s.CloseClientConnections()
-	}
-	calls()
-	before := settledGoroutines(1 << 20)
-	calls()
-	if after := settledGoroutines(before); after > before {
-		stacks := make([]byte, 1<<20)
-		t.Errorf("goroutines: %d before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
-	}
+		synctest.Wait()
+		if after := runtime.NumGoroutine(); after > before {
+			stacks := make([]byte, 1<<20)
+			t.Errorf("goroutines: %d before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
+		}
+		wantCounts(t, tr.Breaker("api.test:80"), 134, 66, 0)
+	})
 }
 
 // A foreign context is no type of package context.
 type foreign struct{ context.Context }
 
 func (f foreign) Value(any) any { return nil }
-
-// settledGoroutines lets goroutines that are ending end: until at most limit are left and their
-// number has stood still for long.
-func settledGoroutines(limit int) int {
-	n, still := runtime.NumGoroutine(), 0
-	for i := 0; i < 1e6 && (still < 20_000 || n > limit); i++ {
-		runtime.Gosched()
-		if now := runtime.NumGoroutine(); now != n {
-			n, still = now, 0
-		} else {
-			still++
-		}
-	}
-	return n
-}

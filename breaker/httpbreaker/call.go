@@ -59,7 +59,8 @@ func (c *call) headers(ctx context.Context) (*http.Response, error) {
 	limit := &TimeoutError{Key: c.key, Limit: callTimeout(ctx, c.config.CallTimeout)}
 	stop := c.within(limit)
 	defer stop()
-	defer c.upload.closeWith(ctx)()
+	keep := c.upload.closeWith(ctx)
+	defer keep()
 	resp, err := c.config.Base.RoundTrip(c.outgoing(ctx))
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func TestParseRetryAfter(t *testing.T) {
 
 // The date of the response itself is the reference: a host whose clock is wrong says what it means.
 func TestRetryAfterComparesTheHostsOwnClock(t *testing.T) {
-	resp := response(429, "")
+	resp := &http.Response{StatusCode: 429, Header: http.Header{}}
 	resp.Header.Set("Date", "Fri, 02 Jan 1970 03:04:05 GMT")
 	resp.Header.Set("Retry-After", "Fri, 02 Jan 1970 03:04:12 GMT")
 	if got := retryAfter(resp); got != 7*time.Second {

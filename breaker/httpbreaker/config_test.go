@@ -48,7 +48,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 func TestBreakersAreBounded(t *testing.T) { // REQ-B15
 	tr := newTransport(t, Config{Base: answer(200, ""), MaxKeys: 3})
 	tr.Breaker("open").Trip(breaker.Reason{})
-	for _, key := range strings.Split("abcdefgh", "") {
+	for key := range strings.SplitSeq("abcdefgh", "") {
 		tr.Breaker(key)
 	}
 	if n := len(tr.breakers.(*breakers).mu.byKey); n != 3 {

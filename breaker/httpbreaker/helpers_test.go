@@ -148,9 +148,6 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 const anyURL = "http://api.test/"
 
-// stats are those of the breaker for anyURL.
-func stats(tr *Transport) breaker.Stats { return tr.Breaker("api.test:80").Stats() }
-
 func wantState(t *testing.T, b *breaker.Breaker, want breaker.State) {
 	t.Helper()
 	if got := b.State(); got != want {

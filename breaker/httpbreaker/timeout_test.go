@@ -39,10 +39,13 @@ func TestCallTimeout(t *testing.T) {
 				if e, ok := errors.AsType[*TimeoutError](err); !ok || e.Body || e.Limit != tc.want || e.Key != "api.test:80" {
 					t.Errorf("got %v, want a TimeoutError", err)
 				}
-				if !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) || !err.(*url.Error).Timeout() {
+				if !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v: is no timeout to its caller", err)
 				}
-				if _, ok := errors.AsType[net.Error](err); !ok {
+				if e, ok := errors.AsType[*url.Error](err); !ok || !e.Timeout() {
+					t.Errorf("%v is no timeout to http.Client", err)
+				}
+				if _, ok := errors.AsType[net.Error](errors.Unwrap(err)); !ok {
 					t.Errorf("%v is no net.Error", err)
 				}
 				wantCounts(t, tr.Breaker("api.test:80"), 0, 1, 0)

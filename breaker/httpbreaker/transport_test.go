@@ -113,27 +113,31 @@ func TestKeyOfTheCallers(t *testing.T) {
 // REQ-B12: at a refusal and at a failure, never for a caller who has gone; a response stands.
 func TestFallback(t *testing.T) {
 	own := errors.New("own")
+	bare := func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 204}, nil }
 	for name, tc := range map[string]struct {
 		base   http.RoundTripper
 		open   bool
-		answer *http.Response
+		answer baseFunc
 		err    error
 		want   string // body or error
 	}{
-		"at a refusal":          {answer(200, "real"), true, response(200, "stored"), nil, "200 stored"},
-		"at a failure":          {failing(errors.New("reset")), false, response(200, "stored"), nil, "200 stored"},
-		"not for a response":    {answer(503, "real"), false, response(200, "stored"), nil, "503 real"},
+		"at a refusal":          {answer(200, "real"), true, answer(200, "stored"), nil, "200 stored"},
+		"at a failure":          {failing(errors.New("reset")), false, answer(200, "stored"), nil, "200 stored"},
+		"not for a response":    {answer(503, "real"), false, answer(200, "stored"), nil, "503 real"},
 		"with its own error":    {answer(200, "real"), true, nil, own, "own"},
 		"that declines":         {failing(errors.New("reset")), false, nil, nil, "reset"},
-		"without a body":        {answer(200, "real"), true, &http.Response{StatusCode: 204}, nil, "204 "},
-		"for a Base that is no": {failing(nil), false, response(200, "stored"), nil, "200 stored"},
+		"without a body":        {answer(200, "real"), true, bare, nil, "204 "},
+		"for a Base that is no": {failing(nil), false, answer(200, "stored"), nil, "200 stored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTransport(t, Config{Base: tc.base, Fallback: func(_ *http.Request, err error) (*http.Response, error) {
 				if errors.Is(err, breaker.ErrOpen) != tc.open {
 					t.Errorf("got %v", err)
 				}
-				return tc.answer, tc.err
+				if tc.answer == nil {
+					return nil, tc.err
+				}
+				return tc.answer(nil)
 			}})
 			if tc.open {
 				tr.Breaker("api.test:80").Trip(breaker.Reason{})
@@ -258,7 +262,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		s := protoServer(t, http2)
 		tr := newTransport(t, Config{Base: s.Client().Transport})
-		for i := range 50 {
+		for i := range 20 {
 			reused := false
 			req := newRequest(t, s.URL)
 			req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{

@@ -20,6 +20,7 @@ var arrows = map[string][]string{
 	"internal/fleet":             {"internal/relay"},
 	"internal/relay":             {},
 	"breaker":                    {},
+	"breaker/httpbreaker":        {"breaker"},
 	"replica":                    {"breaker"},
 	"replica/postgres":           {"breaker", "replica"},
 	"pgxread":                    {"breaker", "replica", "replica/postgres"},
