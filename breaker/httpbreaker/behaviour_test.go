@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/breakwater-go/breakwater/breaker"
 )
@@ -223,8 +224,11 @@ func TestContextLivesAsLongAsTheBody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		time.Sleep(7 * time.Second) // the reader takes its time too
-		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "xxxxx" {
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // the reader takes its time too: that is no stall
+		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "xxxx" {
 			t.Errorf("got %q, %v", body, err)
 		}
 		wantCounts(t, tr.Breaker("api.test:80"), 1, 0, 0)
@@ -236,6 +240,8 @@ func TestCallsLeaveNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := servePipes(t, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
+			case "/short":
+				fmt.Fprint(w, "x")
 			case "/long":
 				_, _ = w.Write(make([]byte, 1<<20))
 			case "/hangs":
@@ -243,7 +249,12 @@ func TestCallsLeaveNoGoroutine(t *testing.T) {
 			}
 		})
 		tr := newTransport(t, Config{
-			Base:    base,
+			Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				if req.URL.Path == "/dead" {
+					return nil, syscall.ECONNREFUSED
+				}
+				return base.RoundTrip(req)
+			}),
 			Breaker: breaker.Config{Rules: []breaker.Rule{breaker.ConsecutiveFailures{Count: 1000}}},
 		})
 		app, cancel := context.WithCancel(t.Context())
@@ -251,18 +262,22 @@ func TestCallsLeaveNoGoroutine(t *testing.T) {
 		app = foreign{app} // for a context of a type that it does not know, package context starts a goroutine
 		before := runtime.NumGoroutine()
 		for i := range 200 {
-			req, _ := http.NewRequestWithContext(app, http.MethodGet, anyURL+[]string{"", "long", "hangs"}[i%3], http.NoBody)
-			if resp, err := tr.RoundTrip(req); err == nil {
-				resp.Body.Close() // of /long: early
+			req, _ := http.NewRequestWithContext(app, http.MethodGet, anyURL+[]string{"short", "long", "hangs", "dead"}[i%4], http.NoBody)
+			switch resp, err := tr.RoundTrip(req); {
+			case err != nil:
+			case i%4 == 0:
+				io.Copy(io.Discard, resp.Body) // to its end, and not closed
+			default:
+				resp.Body.Close() // early
 			}
 		}
-		tr.CloseIdleConnections()
+		base.CloseIdleConnections()
 		synctest.Wait()
 		if after := runtime.NumGoroutine(); after > before {
 			stacks := make([]byte, 1<<20)
 			t.Errorf("goroutines: %d before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
 		}
-		wantCounts(t, tr.Breaker("api.test:80"), 134, 66, 0)
+		wantCounts(t, tr.Breaker("api.test:80"), 100, 100, 0)
 	})
 }
 
@@ -270,3 +285,44 @@ func TestCallsLeaveNoGoroutine(t *testing.T) {
 type foreign struct{ context.Context }
 
 func (f foreign) Value(any) any { return nil }
+
+// The same for memory: requests that are over are held by no timer, though their limits are long. (The
+// runtime itself forgets stopped timers only by and by.)
+func TestCallsAreCollected(t *testing.T) {
+	for name, base := range map[string]baseFunc{
+		"without an answer": failing(syscall.ECONNREFUSED),
+		"with an answer":    answer(200, "x"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTransport(t, Config{Base: base, CallTimeout: time.Hour, StallTimeout: time.Hour})
+			tr.Breaker("api.test:80").Force(breaker.ForcedClosed, "test")
+			var refs []weak.Pointer[http.Request]
+			for range 200 {
+				req := newRequest(t, anyURL)
+				refs = append(refs, weak.Make(req))
+				fetch(tr, req)
+			}
+			runtime.GC()
+			held := 0
+			for _, ref := range refs {
+				if ref.Value() != nil {
+					held++
+				}
+			}
+			if held > len(refs)/2 {
+				t.Errorf("%d of %d requests are still held", held, len(refs))
+			}
+		})
+	}
+}
+
+// The deprecated channel of a request is its caller's cancellation too.
+func TestCancelChannel(t *testing.T) {
+	gone := make(chan struct{})
+	close(gone)
+	tr := newTransport(t, Config{Base: failing(errors.New("aborted"))})
+	req := newRequest(t, anyURL)
+	req.Cancel = gone //nolint:staticcheck // http.Client still sets it
+	fetch(tr, req)
+	wantCounts(t, tr.Breaker("api.test:80"), 0, 0, 1)
+}

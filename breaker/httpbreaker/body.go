@@ -82,7 +82,7 @@ func (b *body) end() {
 // Close ends the call. What was not read is the caller's choice, and no fault of the host.
 func (b *body) Close() error {
 	b.call.settle(breaker.Success, nil)
-	defer b.call.cancel() // after Base has seen an orderly end
+	defer b.call.cancel()
 	return b.ReadCloser.Close()
 }
 

@@ -105,6 +105,8 @@ func (c *call) failed(err error) error {
 	limit := c.expired.Load()
 	if limit != nil {
 		err = limit
+	} else if over := c.req.Context().Err(); over != nil && c.upload.starved() {
+		err = over // not that the upload was closed then, which may come first
 	}
 	outcome, ended := c.callersEnd()
 	switch {
