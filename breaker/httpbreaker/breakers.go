@@ -23,11 +23,14 @@ type breakers struct {
 	}
 }
 
-// newBreakers takes a Config that breaker.New accepts.
-func newBreakers(c breaker.Config, limit int) *breakers {
+// newBreakers returns the faults of c, if it has some.
+func newBreakers(c breaker.Config, limit int) (keyed, error) {
+	if _, err := breaker.New(c); err != nil {
+		return nil, err
+	}
 	s := &breakers{config: c, limit: limit}
 	s.mu.byKey = map[string]*breaker.Breaker{}
-	return s
+	return s, nil
 }
 
 // Get returns the breaker of key, which it makes if there is none.
@@ -39,8 +42,8 @@ func (s *breakers) Get(key string) *breaker.Breaker {
 	}
 	s.makeRoomLocked()
 	c := s.config
-	c.Name = strings.TrimSpace(c.Name + " " + key)
-	b, _ := breaker.New(c) // was checked in New
+	c.Name = strings.TrimPrefix(c.Name+"/"+key, "/")
+	b, _ := breaker.New(c) // newBreakers has checked it
 	s.mu.byKey[key] = b
 	return b
 }

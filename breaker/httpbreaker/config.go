@@ -14,13 +14,13 @@ import (
 // Config says how requests are guarded. The zero value works.
 type Config struct {
 	// Breaker is the configuration of every breaker. A breaker is named by its key, after this
-	// Name and a space if there is one. Its Classify is asked about transport
+	// Name and a slash if there is one. Its Classify is asked about transport
 	// errors that are neither a timeout nor the caller's doing. Default: see breaker.Config.
 	Breaker breaker.Config
 	// Key tells which breaker guards a request. Its answer appears in errors and metrics: no
 	// secrets. Default: Host.
 	Key func(*http.Request) string
-	// MaxKeys is how many breakers are kept, at least 1. Default: 1000.
+	// MaxKeys is how many breakers are kept, at least 1. Default: 10,000.
 	MaxKeys int
 	// Base sends the requests that are admitted. It must heed the request's context.
 	// Default: an *http.Transport of its own that dials within ConnectTimeout, takes proxies
@@ -50,7 +50,7 @@ type Config struct {
 }
 
 const (
-	defaultMaxKeys        = 1000
+	defaultMaxKeys        = 10_000
 	defaultConnectTimeout = 500 * time.Millisecond
 	defaultCallTimeout    = 2 * time.Second
 	defaultStallTimeout   = 10 * time.Second
@@ -83,12 +83,11 @@ func orDefault[T comparable](v, def T) T {
 	return v
 }
 
-// check returns every fault of a Config as it was given, joined.
+// check returns every fault of a Config as it was given, Breaker's apart, joined.
 func (c Config) check() error {
-	_, err := breaker.New(c.Breaker)
-	errs := []error{err}
+	var errs []error
 	if c.MaxKeys < 0 {
-		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use at least 1, or 0 for 1000"))
+		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use at least 1, or 0 for 10000"))
 	}
 	if c.ConnectTimeout < 0 {
 		errs = append(errs, fault("ConnectTimeout", c.ConnectTimeout, "use a positive duration, or 0 for 500ms"))

@@ -11,7 +11,7 @@ import (
 
 func TestDefaults(t *testing.T) { // REQ-B11
 	c := Config{}.withDefaults()
-	if c.CallTimeout != 2*time.Second || c.StallTimeout != 10*time.Second || c.SlowCall != 500*time.Millisecond || c.MaxKeys != 1000 {
+	if c.CallTimeout != 2*time.Second || c.StallTimeout != 10*time.Second || c.SlowCall != 500*time.Millisecond || c.MaxKeys != 10_000 {
 		t.Errorf("got %v, %v, %v, %d", c.CallTimeout, c.StallTimeout, c.SlowCall, c.MaxKeys)
 	}
 	base := c.Base.(*http.Transport)
@@ -58,7 +58,7 @@ func TestBreakersAreBounded(t *testing.T) { // REQ-B15
 }
 
 func TestBreakerName(t *testing.T) {
-	for name, want := range map[string]string{"": "api.test:443", "partners": "partners api.test:443"} {
+	for name, want := range map[string]string{"": "api.test:443", "partners": "partners/api.test:443"} {
 		tr := newTransport(t, Config{Breaker: breaker.Config{Name: name, Rules: breakerConfig().Rules}})
 		if got := tr.Breaker("api.test:443").Name(); got != want {
 			t.Errorf("got %q, want %q", got, want)

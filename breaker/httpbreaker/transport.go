@@ -1,6 +1,7 @@
 package httpbreaker
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -18,11 +19,13 @@ type Transport struct {
 
 // New makes a Transport. The error names every fault of the Config.
 func New(c Config) (*Transport, error) {
-	if err := c.check(); err != nil {
+	faults := c.check()
+	c = c.withDefaults()
+	set, err := newBreakers(c.Breaker, c.MaxKeys)
+	if err := errors.Join(err, faults); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
-	return &Transport{config: c, breakers: newBreakers(c.Breaker, c.MaxKeys)}, nil
+	return &Transport{config: c, breakers: set}, nil
 }
 
 // Breaker returns the breaker of a key, to look at it or to force it. It is made if the key
