@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"internal/relay":             {},
 	"breaker":                    {},
 	"limit":                      {}, // neither it nor breaker knows the other
+	"breaker/httpbreaker":        {"breaker"},
 	"replica":                    {"breaker"},
 	"replica/postgres":           {"breaker", "replica"},
 	"pgxread":                    {"breaker", "replica", "replica/postgres"},

@@ -1,0 +1,89 @@
+package httpbreaker
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
+
+// RuleRetryAfter is the rule in the Reason of an opening that a Retry-After asked for.
+const RuleRetryAfter = "retry_after"
+
+// A Transport sends the requests that their breakers admit. Make it with [New], once for a
+// client; it must not be copied.
+type Transport struct {
+	config   Config // immutable after New
+	breakers keyed
+}
+
+// New makes a Transport. The error names every fault of the Config.
+func New(c Config) (*Transport, error) {
+	faults := c.check()
+	c = c.withDefaults()
+	set, err := newBreakers(c.Breaker, c.MaxKeys)
+	if err := errors.Join(err, faults); err != nil {
+		return nil, err
+	}
+	return &Transport{config: c, breakers: set}, nil
+}
+
+// Breaker returns the breaker of a key, to look at it or to force it. It is made if the key
+// is new, and may be given up for others once MaxKeys are in use.
+func (t *Transport) Breaker(key string) *breaker.Breaker { return t.breakers.Get(key) }
+
+// RoundTrip sends a request if its breaker admits it. A refusal is a [*breaker.OpenError]; its
+// RetryAfter says when to try again.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	key := t.config.Key(req)
+	b := t.breakers.Get(key)
+	permit, err := b.Allow()
+	if err != nil {
+		closeBody(req)
+		return t.fallBack(req, err)
+	}
+	c := newCall(t, req, key, b, permit)
+	resp, err := c.send()
+	if _, ended := c.callersEnd(); err != nil && !ended && !c.callersFault() {
+		return t.fallBack(req, err)
+	}
+	return resp, err
+}
+
+// closeBody is what a RoundTripper owes a request that it does not send.
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close() // its caller learns why it was not sent
+	}
+}
+
+// fallBack runs Config.Fallback (REQ-B12).
+func (t *Transport) fallBack(req *http.Request, cause error) (*http.Response, error) {
+	if t.config.Fallback == nil {
+		return nil, cause
+	}
+	resp, err := t.config.Fallback(req, cause)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp == nil:
+		return nil, cause
+	}
+	complete(resp, req)
+	return resp, nil
+}
+
+// complete fills in what a client may rely on.
+func complete(resp *http.Response, req *http.Request) {
+	resp.Request = req
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+}
+
+// CloseIdleConnections closes the connections of Base that are not in use, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.config.Base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
