@@ -67,6 +67,42 @@ func TestClassifyOtherErrors(t *testing.T) {
 	}
 }
 
+// What ended a call goes before what its error says (REQ-B9, behaviours-breaker 33).
+func TestCallersEnd(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	past, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	future, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for name, c := range map[string]struct {
+		ctx   context.Context
+		err   error
+		took  time.Duration
+		want  breaker.Outcome
+		known bool
+	}{
+		"answered, then cancelled":      {cancelled, nil, 0, breaker.Success, false},
+		"cancelled, and not told so":    {cancelled, failure("Unavailable"), 0, breaker.Ignored, true},
+		"failed in time":                {future, failure("Unavailable"), 0, breaker.Success, false},
+		"out of time, not the caller's": {future, failure("DeadlineExceeded"), time.Minute, breaker.Success, false},
+		"out of time, no deadline":      {t.Context(), failure("DeadlineExceeded"), time.Minute, breaker.Success, false},
+		"the caller's, at once":         {past, failure("DeadlineExceeded"), 9, breaker.Ignored, true},
+		"the caller's, slow":            {past, failure("DeadlineExceeded"), 10, breaker.Failure, true},
+		"its timer is late":             {lateTimer{past}, failure("DeadlineExceeded"), 9, breaker.Ignored, true},
+		"failed and out of time":        {past, failure("Unavailable"), 10, breaker.Success, false},
+	} {
+		if got, known := callersEnd(c.ctx, c.err, c.took, 10); got != c.want || known != c.known {
+			t.Errorf("%s: got %v, %v, want %v, %v", name, got, known, c.want, c.known)
+		}
+	}
+}
+
+// lateTimer is a context whose deadline has passed while its timer has not run yet.
+type lateTimer struct{ context.Context }
+
+func (lateTimer) Err() error { return nil }
+
 func TestRetryAfter(t *testing.T) {
 	for script, want := range map[string]time.Duration{
 		"Unavailable:5s":        5 * time.Second,

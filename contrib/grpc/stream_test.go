@@ -6,6 +6,8 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -340,12 +342,11 @@ func TestStreamRetryInfo(t *testing.T) {
 	})
 }
 
-// behaviours-breaker 44: ended streams and calls leave nothing behind under a context that lives on.
+// behaviours-breaker 44: calls and streams that ended leave nothing at a context that lives on.
 func TestNothingIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := inMemory(t, never())
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
+		ctx := &watched{Context: t.Context(), done: make(chan struct{})}
 		_, _ = r.unary(ctx, "say:x") // makes the connection
 		synctest.Wait()
 		before := runtime.NumGoroutine()
@@ -359,7 +360,24 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if now := runtime.NumGoroutine(); now > before+20 { // the runtime's own come and go
 			t.Errorf("goroutines: %d before, %d after", before, now)
 		}
+		if n := ctx.waiting.Load(); n != 0 {
+			t.Errorf("%d still wait for the context's end", n)
+		}
 	})
+}
+
+// watched is a context that counts who waits for its end, which does not come.
+type watched struct {
+	context.Context
+	done    chan struct{} // its own, so that package context asks AfterFunc
+	waiting atomic.Int64
+}
+
+func (w *watched) Done() <-chan struct{} { return w.done }
+
+func (w *watched) AfterFunc(func()) func() bool {
+	w.waiting.Add(1)
+	return sync.OnceValue(func() bool { w.waiting.Add(-1); return true })
 }
 
 // REQ-B10, for a call of the stream that does not return.
