@@ -31,7 +31,7 @@ type Config struct {
 	// Ramp says how traffic comes back after a recovery. Default: all at once.
 	Ramp Ramp
 	// Classify says what an error means. It is asked for errors other than nil
-	// (a nil error is a Success), concurrently, with no lock held. If it panics
+	// (a nil error is a Success) that are not marked by Ignore, concurrently, with no lock held. If it panics
 	// or answers with no Outcome, the call counts as a Failure and the fault is
 	// reported. Default: an error that wraps context.Canceled is Ignored, any
 	// other is a Failure.

@@ -239,7 +239,9 @@ func (b *Breaker) classify(err error) (o Outcome) {
 			b.report(Fault{Part: "Classify", Detail: "panicked; the call counts as a failure", Panic: v})
 		}
 	}()
-	o = b.settings.Load().Classify(err)
+	if o = Ignored; !isIgnored(err) {
+		o = b.settings.Load().Classify(err)
+	}
 	returned = true
 	return o
 }

@@ -27,6 +27,7 @@ var arrows = map[string][]string{
 	"replica/postgres":           {"breaker", "replica"},
 	"pgxread":                    {"breaker", "replica", "replica/postgres"},
 	"pgxread/examples/sqlcshape": {}, // what sqlc generates: it must not know us
+	"contrib/grpc":               {"breaker"},
 	"cmd/breakwater/...":         {anything},
 	"dev/...":                    {anything},
 }

@@ -1,0 +1,96 @@
+package grpcbreaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
+
+// Config sets up a Guard. The zero Config works.
+type Config struct {
+	// Breaker is the Config of each breaker. Its Name becomes the key. Its Classify is asked for each error that the
+	// caller's cancellation or deadline did not make; a timeout of ours is a DeadlineExceeded. Default: as in package
+	// breaker, but with Classify from this package.
+	Breaker breaker.Config
+	// Key names the breaker of a call, from its context, the target that its connection was made for, and the full
+	// method, "/shop.Orders/Get". It is called for each call, concurrently.
+	// Default: the target and the service, "dns:///orders:443/shop.Orders".
+	Key func(ctx context.Context, target, method string) string
+	// MaxBreakers is how many keys have a breaker at most, at least 1. Beyond it one that is closed
+	// makes room. Default: 1000.
+	MaxBreakers int
+	// CallTimeout bounds a unary call, retries by gRPC's service config included. Negative: none, for callers who
+	// always set a deadline. Per call: WithCallTimeout. Default: 2s.
+	CallTimeout time.Duration
+	// AnswerTimeout bounds each wait of a stream for its server until the first header or message. Negative: none.
+	// Per stream: WithCallTimeout. Default: 2s.
+	AnswerTimeout time.Duration
+	// SlowCall is how long a call must have lasted for its caller's own deadline to count as a failure. For a stream
+	// on which only the client sends it is counted from its last message. Default: 1s.
+	SlowCall time.Duration
+}
+
+// The defaults of Config.
+const (
+	defaultMaxBreakers = 1000
+	defaultTimeout     = 2 * time.Second
+	defaultSlowCall    = time.Second
+	defaultLease       = 30 * time.Second // as in package breaker
+)
+
+// withDefaults is c with every field that is zero set to its default.
+func (c Config) withDefaults() Config {
+	setDefault(&c.MaxBreakers, defaultMaxBreakers)
+	setDefault(&c.CallTimeout, defaultTimeout)
+	setDefault(&c.AnswerTimeout, defaultTimeout)
+	setDefault(&c.SlowCall, defaultSlowCall)
+	setDefault(&c.Breaker.Probe.Lease, defaultLease)
+	if c.Breaker.Classify == nil {
+		c.Breaker.Classify = Classify
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check returns every fault of a Config with its defaults, joined.
+func (c Config) check() error {
+	_, err := breaker.New(c.Breaker)
+	errs := []error{err}
+	if c.MaxBreakers < 0 {
+		errs = append(errs, fault("MaxBreakers", c.MaxBreakers, "use at least 1, or 0 for 1000"))
+	}
+	if c.SlowCall < 0 {
+		errs = append(errs, fault("SlowCall", c.SlowCall, "use a positive duration, or 0 for 1s"))
+	}
+	return errors.Join(errs...)
+}
+
+// fault names a field, its value and the mend.
+func fault(field string, value any, mend string) error {
+	return fmt.Errorf("grpcbreaker: %s is %v: %s", field, value, mend)
+}
+
+type timeoutKey struct{}
+
+// WithCallTimeout gives the calls under ctx a timeout of their own: it takes the place of Config.CallTimeout for a unary
+// call and of Config.AnswerTimeout for a stream. Negative: none. Zero: the Guard's.
+func WithCallTimeout(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, timeoutKey{}, d)
+}
+
+// timeoutOf is what ctx asks for, or else usual.
+func timeoutOf(ctx context.Context, usual time.Duration) time.Duration {
+	if d, _ := ctx.Value(timeoutKey{}).(time.Duration); d != 0 {
+		return d
+	}
+	return usual
+}

@@ -1,0 +1,74 @@
+package grpcbreaker
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
+
+// New names every fault at once, the breaker's too.
+func TestConfigFaults(t *testing.T) {
+	_, err := New(Config{
+		Breaker:     breaker.Config{Open: breaker.Backoff{Base: -1}, Probe: breaker.Probe{Lease: -1}},
+		MaxBreakers: -1,
+		SlowCall:    -time.Second,
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"Open.Base", "Probe.Lease",
+		"grpcbreaker: MaxBreakers is -1: use at least 1, or 0 for 1000",
+		"grpcbreaker: SlowCall is -1s: use a positive duration, or 0 for 1s",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+}
+
+func TestConfigDefaults(t *testing.T) {
+	c := Config{}.withDefaults()
+	if c.MaxBreakers != 1000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != time.Second {
+		t.Errorf("got %+v", c)
+	}
+	set := Config{MaxBreakers: 7, CallTimeout: -1, AnswerTimeout: time.Minute, SlowCall: 3}
+	set.Breaker.Probe.Lease = time.Hour
+	c = set.withDefaults()
+	if c.MaxBreakers != 7 || c.CallTimeout != -1 || c.AnswerTimeout != time.Minute || c.SlowCall != 3 || c.Breaker.Probe.Lease != time.Hour {
+		t.Errorf("what was set has changed: %+v", c)
+	}
+}
+
+// The lease that half of which lets a stream settle is the breaker's own default.
+func TestDefaultLease(t *testing.T) {
+	set := breaker.Config{Probe: breaker.Probe{Lease: -1}}
+	_, err := breaker.New(set)
+	if err == nil || !strings.Contains(err.Error(), "0 for "+defaultLease.String()) {
+		t.Errorf("package breaker says %v, this one %v", err, defaultLease)
+	}
+}
+
+// REQ-B15: one breaker a key, a bounded number of them, and not at the cost of an open one.
+func TestBreakersAreBounded(t *testing.T) {
+	c := oneFailure()
+	c.MaxBreakers = 3
+	g := mustNew(t, c)
+	sick := g.Breaker("sick")
+	sick.Trip(breaker.Reason{})
+	for range 10 {
+		for _, key := range []string{"a", "b", "c", "d"} {
+			if got := g.Breaker(key).Name(); got != key {
+				t.Fatalf("name: got %q, want %q", got, key)
+			}
+		}
+	}
+	if g.Breaker("sick") != sick {
+		t.Error("the open breaker was dropped for a closed one")
+	}
+	if b := g.Breaker("d"); g.Breaker("d") != b {
+		t.Error("one key, two breakers")
+	}
+}
