@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -26,6 +27,7 @@ type figure struct {
 	one    float64 // ns a call, one goroutine on one processor
 	two    float64 // ns of wall time a call, two goroutines on two processors; 0: not measured
 	allocs float64 // a call
+	calls  int     // of a batch
 	rounds int
 }
 
@@ -35,7 +37,6 @@ func (f *figure) name() string { return f.contest + "." + f.id }
 type entrant struct {
 	figure
 	loops [2]loop // one for each goroutine
-	calls int     // of a batch
 	ones  []float64
 	twos  []float64
 }
@@ -101,14 +102,35 @@ func prepare(entrants []*entrant, batch time.Duration) error {
 	return nil
 }
 
-// size doubles the calls of a batch until it lasts long enough.
+// A batch is never smaller than fewest: what surrounds it would show in its figure. sizings is how many
+// batches must have been long enough: one of them may have been interrupted, and then says
+// that a few calls are.
+const (
+	fewest  = 16
+	sizings = 8
+)
+
+// size doubles the calls of a batch until even the shortest of some lasts long enough.
 func (e *entrant) size(batch time.Duration) error {
-	for e.calls = 2; ; e.calls *= 2 {
-		ns, err := e.serial()
-		if err != nil || ns*float64(e.calls) >= float64(batch) {
+	for e.calls = fewest; ; e.calls *= 2 {
+		lowest, err := e.lowest(sizings)
+		if err != nil || lowest*float64(e.calls) >= float64(batch) {
 			return err
 		}
 	}
+}
+
+// lowest is the ns of a call in the shortest of some batches.
+func (e *entrant) lowest(batches int) (float64, error) {
+	lowest := math.Inf(1)
+	for range batches {
+		ns, err := e.serial()
+		if err != nil {
+			return 0, err
+		}
+		lowest = min(lowest, ns)
+	}
+	return lowest, nil
 }
 
 // count takes the lowest of three batches, since the runtime allocates too now and then.

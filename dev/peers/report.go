@@ -28,6 +28,9 @@ func (r report) rounds() (n int) {
 // writeTable writes what people read: the figures and the aims, as Markdown.
 func (r report) writeTable(w io.Writer) {
 	fmt.Fprintf(w, "%s; medians of %d rounds; %s.\n", r.machine, r.rounds(), r.machine.versions())
+	if spread := noise(r.figures); !math.IsNaN(spread) {
+		fmt.Fprintf(w, "The same floor was measured in several contests; the highest of these figures is %s times the lowest: so much is noise.\n", number(spread))
+	}
 	for _, c := range r.contests {
 		r.writeContest(w, c)
 	}
@@ -82,6 +85,20 @@ func number(x float64) string {
 	}
 }
 
+// noise is the highest over the lowest figure of one and the same floor; NaN: it was measured less than twice.
+func noise(list []figure) float64 {
+	var floors []float64
+	for _, f := range list {
+		if f.id == "floor" && f.title == theFloor().title {
+			floors = append(floors, f.one)
+		}
+	}
+	if len(floors) < 2 {
+		return math.NaN()
+	}
+	return quotient(slices.Max(floors), slices.Min(floors))
+}
+
 // jsonAim is an aim in the JSON; a value that was not measured is null.
 type jsonAim struct {
 	Value  *float64 `json:"value"`
@@ -103,8 +120,10 @@ func (r report) writeJSON(w io.Writer) error {
 
 func (r report) jsonFigures() map[string]float64 {
 	named, of := map[string]float64{}, resultsOf(r.figures)
+	setUnlessNaN(named, "noise", noise(r.figures))
 	for _, f := range r.figures {
 		named[f.name()+".ns"] = short(f.one)
+		named[f.name()+".batch_calls"] = float64(f.calls)
 		named[f.name()+".allocs"] = rounded(f.allocs)
 		setUnlessNaN(named, f.name()+".over_floor", quotient(f.one, of[f.contest+".floor"].one))
 		if f.parallel {

@@ -109,6 +109,17 @@ func TestJSONIsOneLineThatNamesEveryFigure(t *testing.T) {
 	}
 }
 
+func TestNoise(t *testing.T) {
+	f := func(one float64) figure { return figure{contender: theFloor(), one: one} }
+	other := figure{contender: contender{id: "floor", title: "another"}, one: 1}
+	if got := noise([]figure{f(8), other, f(10), f(9)}); got != 1.25 {
+		t.Errorf("got %v, want 1.25", got)
+	}
+	if got := noise([]figure{f(8), other}); !math.IsNaN(got) {
+		t.Errorf("of one floor: got %v, want NaN", got)
+	}
+}
+
 func TestNumber(t *testing.T) {
 	for x, want := range map[float64]string{0: "0", 0.0494: "0.049", 2.345: "2.35", 12.34: "12.3", 1234.5: "1234", math.Inf(1): "+Inf"} {
 		if got := number(x); got != want {
