@@ -68,7 +68,7 @@ func TestMeasureTellsWhoCannotBegin(t *testing.T) {
 }
 
 // A batch of few calls shows what surrounds it: a floor of 8 ns read 97 in one of two calls, and whatever
-// was divided by it looked a third as dear as it is. An interruption while batches are sized must not make one.
+// is divided by such a floor looks cheaper than it is. An interruption while batches are sized must not make one.
 func TestAnInterruptionDoesNotMakeABatchSmall(t *testing.T) {
 	batches := 0
 	e := &entrant{loops: [2]loop{func(n int) int {

@@ -29,7 +29,7 @@ func (r report) rounds() (n int) {
 func (r report) writeTable(w io.Writer) {
 	fmt.Fprintf(w, "%s; medians of %d rounds; %s.\n", r.machine, r.rounds(), r.machine.versions())
 	if spread := noise(r.figures); !math.IsNaN(spread) {
-		fmt.Fprintf(w, "The same floor was measured in several contests; the highest of these figures is %s times the lowest: so much is noise.\n", number(spread))
+		fmt.Fprintf(w, "The same floor was measured in several contests; the highest of these figures is %s times the lowest: at least so much is noise.\n", number(spread))
 	}
 	for _, c := range r.contests {
 		r.writeContest(w, c)
@@ -39,7 +39,14 @@ func (r report) writeTable(w io.Writer) {
 		value := a.value(resultsOf(r.figures))
 		fmt.Fprintf(w, "| %s | %g | %s | %s |\n", a.title, a.atMost, number(value), a.judge(value))
 	}
+	if control := resultsOf(r.figures)["closed.control"]; quotient(control.two, control.one) > scales {
+		fmt.Fprintf(w, "\nEven the control took %s times as long a call on two processors as on one, and not half as long: they were not free, and the "+
+			"column of two processors with its aim says little.\n", number(quotient(control.two, control.one)))
+	}
 }
+
+// scales is where private counters show no more that there are two processors.
+const scales = 0.75
 
 func (r report) writeContest(w io.Writer, c contest) {
 	fmt.Fprintf(w, "\n| %s | ns | over the floor | allocations |", c.title)
@@ -165,8 +172,8 @@ const (
 // replaceTable is page with another table between its marks.
 func replaceTable(page, table string) (string, error) {
 	before, rest, found := strings.Cut(page, beginMark)
-	_, after, closed := strings.Cut(rest, endMark)
-	if !found || !closed {
+	_, after, ended := strings.Cut(rest, endMark)
+	if !found || !ended {
 		return "", fmt.Errorf("no lines %q and %q in this order: write them where the table belongs",
 			strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
 	}
