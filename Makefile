@@ -78,6 +78,10 @@ bench: $(BIN)/benchstat deps ## Benchmarks, ten runs, summarised by benchstat
 	go test -run '^$$' -bench . -benchmem -count=10 -cpu 1,2 -timeout 120m work | tee bench.txt
 	$(BIN)/benchstat bench.txt
 
+.PHONY: bench-peers
+bench-peers: ## The breaker beside other libraries, in under two minutes; rewrites the table of docs/benchmarks.md
+	go run ./dev/peers -write docs/benchmarks.md
+
 .PHONY: prove
 prove: deps ## The long versions: a million calls under race, 50,000 model runs, stress x 20, leaks, race x 10, fuzzing, lab scenarios five times
 	BREAKWATER_PROVE=1 GORACE=halt_on_error=1 go test -race -count=1 -timeout 60m -run '^TestManyAtOnce$$' ./pgxread
