@@ -171,6 +171,9 @@ func (b *Breaker) Allow() (Permit, error) {
 			return Permit{b: b, word: w, began: began}, nil
 		}
 	}
+	if stateOf(w) == Open {
+		return Permit{}, b.refuse()
+	}
 	return b.admit(false)
 }
 
@@ -188,11 +191,15 @@ func (b *Breaker) admit(owner bool) (Permit, error) {
 		case pass:
 			return p, nil
 		case refuse:
-			b.rejected.Add(1)
-			return Permit{}, b.refusal.Load()
+			return Permit{}, b.refuse()
 		case again:
 		}
 	}
+}
+
+func (b *Breaker) refuse() error {
+	b.rejected.Add(1)
+	return b.refusal.Load()
 }
 
 // An answer to a call that wants to begin.

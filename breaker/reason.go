@@ -26,6 +26,7 @@ const (
 	RuleOpenPeriodOver      = "open_period_over"     // the timer of the open period fired
 	RuleRecovered           = "recovered"            // enough probes succeeded
 	RuleForced              = "forced"               // Force
+	RuleRetryAfter          = "retry_after"          // TripFor, asked for by the target: an adapter's
 	RuleExternal            = "external"             // Trip without a rule's name
 )
 

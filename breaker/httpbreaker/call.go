@@ -181,7 +181,7 @@ func (c *call) answered(resp *http.Response) {
 	}
 	if wait := retryAfter(resp); wait > 0 {
 		c.breaker.TripFor(wait, breaker.Reason{
-			Rule: RuleRetryAfter, Detail: fmt.Sprintf("%v, after status %d", wait, resp.StatusCode),
+			Rule: breaker.RuleRetryAfter, Detail: fmt.Sprintf("%v, after status %d", wait, resp.StatusCode),
 		})
 	}
 	c.attach(resp)

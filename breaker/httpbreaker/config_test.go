@@ -51,7 +51,7 @@ func TestBreakersAreBounded(t *testing.T) { // REQ-B15
 	for key := range strings.SplitSeq("abcdefgh", "") {
 		tr.Breaker(key)
 	}
-	if n := len(tr.breakers.(*breakers).mu.byKey); n != 3 {
+	if n := tr.breakers.Len(); n != 3 {
 		t.Errorf("breakers: got %d, want 3", n)
 	}
 	wantState(t, tr.Breaker("open"), breaker.Open)

@@ -260,7 +260,7 @@ func TestRetryAfterOpens(t *testing.T) {
 					wantState(t, b, breaker.Closed)
 					return
 				}
-				if got := b.Stats().Reason.Rule; got != RuleRetryAfter {
+				if got := b.Stats().Reason.Rule; got != breaker.RuleRetryAfter {
 					t.Errorf("reason: got %q", got)
 				}
 				_, _, err := get(t, tr, anyURL)

@@ -7,29 +7,27 @@ import (
 	"github.com/breakwater-go/breakwater/breaker"
 )
 
-// RuleRetryAfter is the rule in the Reason of an opening that a Retry-After asked for.
-const RuleRetryAfter = "retry_after"
-
 // A Transport sends the requests that their breakers admit. Make it with [New], once for a
 // client; it must not be copied.
 type Transport struct {
 	config   Config // immutable after New
-	breakers keyed
+	breakers *breaker.Set[string]
 }
 
 // New makes a Transport. The error names every fault of the Config.
 func New(c Config) (*Transport, error) {
 	faults := c.check()
 	c = c.withDefaults()
-	set, err := newBreakers(c.Breaker, c.MaxKeys)
-	if err := errors.Join(err, faults); err != nil {
+	_, err := breaker.New(c.Breaker)
+	if err = errors.Join(err, faults); err != nil {
 		return nil, err
 	}
-	return &Transport{config: c, breakers: set}, nil
+	set, err := breaker.NewSet(breaker.SetConfig[string]{Config: c.Breaker, Max: c.MaxKeys})
+	return &Transport{config: c, breakers: set}, err
 }
 
 // Breaker returns the breaker of a key, to look at it or to force it. It is made if the key
-// is new, and may be given up for others once MaxKeys are in use.
+// is new, and evicted for others once MaxKeys are kept: see [breaker.Set].
 func (t *Transport) Breaker(key string) *breaker.Breaker { return t.breakers.Get(key) }
 
 // RoundTrip sends a request if its breaker admits it. A refusal is a [*breaker.OpenError]; its

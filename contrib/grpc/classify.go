@@ -12,9 +12,6 @@ import (
 	"github.com/breakwater-go/breakwater/breaker"
 )
 
-// RuleRetryAfter is the rule of an opening for which the server asked, by a google.rpc.RetryInfo.
-const RuleRetryAfter = "retry_after"
-
 // Classify tells what an error says about the target, by its status code (REQ-B9):
 //
 //   - Unavailable and DeadlineExceeded are failures, as is an error that wraps context.DeadlineExceeded.

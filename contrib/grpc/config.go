@@ -11,7 +11,7 @@ import (
 
 // Config sets up a Guard. The zero Config works.
 type Config struct {
-	// Breaker is the Config of each breaker. Its Name becomes the key. Its Classify is asked for each error that the
+	// Breaker is the Config of each breaker. A breaker is named by its key, after this Name and a slash if there is one. Its Classify is asked for each error that the
 	// caller's cancellation or deadline did not make; a timeout of ours is a DeadlineExceeded. Default: as in package
 	// breaker, but with Classify from this package.
 	Breaker breaker.Config
@@ -19,9 +19,9 @@ type Config struct {
 	// method, "/shop.Orders/Get". It is called for each call, concurrently.
 	// Default: the target and the service, "dns:///orders:443/shop.Orders".
 	Key func(ctx context.Context, target, method string) string
-	// MaxBreakers is how many keys have a breaker at most, at least 1. Beyond it one that is closed
-	// makes room. Default: 1000.
-	MaxBreakers int
+	// MaxKeys is how many keys have a breaker at most, at least 1. Beyond it one that was not used
+	// lately is evicted: see breaker.Set. Default: 10,000.
+	MaxKeys int
 	// CallTimeout bounds a unary call, retries by gRPC's service config included. Negative: none, for callers who
 	// always set a deadline. Per call: WithCallTimeout. Default: 2s.
 	CallTimeout time.Duration
@@ -35,15 +35,15 @@ type Config struct {
 
 // The defaults of Config.
 const (
-	defaultMaxBreakers = 1000
-	defaultTimeout     = 2 * time.Second
-	defaultSlowCall    = time.Second
-	defaultLease       = 30 * time.Second // as in package breaker
+	defaultMaxKeys  = 10_000
+	defaultTimeout  = 2 * time.Second
+	defaultSlowCall = time.Second
+	defaultLease    = 30 * time.Second // as in package breaker
 )
 
 // withDefaults is c with every field that is zero set to its default.
 func (c Config) withDefaults() Config {
-	setDefault(&c.MaxBreakers, defaultMaxBreakers)
+	setDefault(&c.MaxKeys, defaultMaxKeys)
 	setDefault(&c.CallTimeout, defaultTimeout)
 	setDefault(&c.AnswerTimeout, defaultTimeout)
 	setDefault(&c.SlowCall, defaultSlowCall)
@@ -65,8 +65,8 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) check() error {
 	_, err := breaker.New(c.Breaker)
 	errs := []error{err}
-	if c.MaxBreakers < 0 {
-		errs = append(errs, fault("MaxBreakers", c.MaxBreakers, "use at least 1, or 0 for 1000"))
+	if c.MaxKeys < 0 {
+		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use at least 1, or 0 for 10000"))
 	}
 	if c.SlowCall < 0 {
 		errs = append(errs, fault("SlowCall", c.SlowCall, "use a positive duration, or 0 for 1s"))

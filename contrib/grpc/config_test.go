@@ -11,16 +11,16 @@ import (
 // New names every fault at once, the breaker's too.
 func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{
-		Breaker:     breaker.Config{Open: breaker.Backoff{Base: -1}, Probe: breaker.Probe{Lease: -1}},
-		MaxBreakers: -1,
-		SlowCall:    -time.Second,
+		Breaker:  breaker.Config{Open: breaker.Backoff{Base: -1}, Probe: breaker.Probe{Lease: -1}},
+		MaxKeys:  -1,
+		SlowCall: -time.Second,
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
 		"Open.Base", "Probe.Lease",
-		"grpcbreaker: MaxBreakers is -1: use at least 1, or 0 for 1000",
+		"grpcbreaker: MaxKeys is -1: use at least 1, or 0 for 10000",
 		"grpcbreaker: SlowCall is -1s: use a positive duration, or 0 for 1s",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -31,13 +31,13 @@ func TestConfigFaults(t *testing.T) {
 
 func TestConfigDefaults(t *testing.T) {
 	c := Config{}.withDefaults()
-	if c.MaxBreakers != 1000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != time.Second {
+	if c.MaxKeys != 1000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != time.Second {
 		t.Errorf("got %+v", c)
 	}
-	set := Config{MaxBreakers: 7, CallTimeout: -1, AnswerTimeout: time.Minute, SlowCall: 3}
+	set := Config{MaxKeys: 7, CallTimeout: -1, AnswerTimeout: time.Minute, SlowCall: 3}
 	set.Breaker.Probe.Lease = time.Hour
 	c = set.withDefaults()
-	if c.MaxBreakers != 7 || c.CallTimeout != -1 || c.AnswerTimeout != time.Minute || c.SlowCall != 3 || c.Breaker.Probe.Lease != time.Hour {
+	if c.MaxKeys != 7 || c.CallTimeout != -1 || c.AnswerTimeout != time.Minute || c.SlowCall != 3 || c.Breaker.Probe.Lease != time.Hour {
 		t.Errorf("what was set has changed: %+v", c)
 	}
 }
@@ -54,7 +54,7 @@ func TestDefaultLease(t *testing.T) {
 // REQ-B15: one breaker a key, a bounded number of them, and not at the cost of an open one.
 func TestBreakersAreBounded(t *testing.T) {
 	c := oneFailure()
-	c.MaxBreakers = 3
+	c.MaxKeys = 3
 	g := mustNew(t, c)
 	sick := g.Breaker("sick")
 	sick.Trip(breaker.Reason{})

@@ -16,7 +16,7 @@ import (
 // A Guard holds the breakers and is the interceptors that ask them. Make it with [New].
 type Guard struct {
 	config   Config // with its defaults; immutable
-	breakers func(key string) *breaker.Breaker
+	breakers *breaker.Set[string]
 }
 
 // New makes a Guard. The error names every fault of the Config.
@@ -25,11 +25,12 @@ func New(c Config) (*Guard, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return &Guard{config: c, breakers: newBreakers(c.MaxBreakers, c.Breaker)}, nil
+	set, err := breaker.NewSet(breaker.SetConfig[string]{Config: c.Breaker, Max: c.MaxKeys})
+	return &Guard{config: c, breakers: set}, err
 }
 
 // Breaker returns the breaker of a key, to look at or to force; a new one where there is none.
-func (g *Guard) Breaker(key string) *breaker.Breaker { return g.breakers(key) }
+func (g *Guard) Breaker(key string) *breaker.Breaker { return g.breakers.Get(key) }
 
 // errUnwound is the reason of a call that did not return.
 var errUnwound = errors.New("panic or runtime.Goexit")
@@ -38,7 +39,7 @@ var errUnwound = errors.New("panic or runtime.Goexit")
 func (g *Guard) Unary(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
-	b := g.breakers(g.key(ctx, cc.Target(), method))
+	b := g.breakers.Get(g.key(ctx, cc.Target(), method))
 	permit, err := b.Allow()
 	if err != nil {
 		return refused(err)
@@ -67,7 +68,7 @@ func (g *Guard) report(ctx context.Context, b *breaker.Breaker, permit *breaker.
 	}
 	permit.Done(err)
 	if delay := retryAfter(err); delay > 0 {
-		b.TripFor(delay, breaker.Reason{Rule: RuleRetryAfter, Detail: delay.String() + " with " + codeOf(err).String()})
+		b.TripFor(delay, breaker.Reason{Rule: breaker.RuleRetryAfter, Detail: delay.String() + " with " + codeOf(err).String()})
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func (g *Guard) Stream(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	b := g.breakers(g.key(ctx, cc.Target(), method))
+	b := g.breakers.Get(g.key(ctx, cc.Target(), method))
 	permit, err := b.Allow()
 	if err != nil {
 		return nil, refused(err)

@@ -175,7 +175,7 @@ func TestRetryInfoOpens(t *testing.T) {
 					return
 				}
 				r.wantState(breaker.Open)
-				if rule := r.breaker().Stats().Reason.Rule; rule != RuleRetryAfter {
+				if rule := r.breaker().Stats().Reason.Rule; rule != breaker.RuleRetryAfter {
 					t.Errorf("rule: got %q", rule)
 				}
 				_, err := r.unary(t.Context(), "say:x")

@@ -1,5 +1,3 @@
-//go:build ignore
-
 package main
 
 import "github.com/breakwater-go/breakwater/breaker"
