@@ -74,7 +74,7 @@ type settings struct {
 }
 
 // New makes a closed breaker. The error names every fault of the Config.
-func New(c Config) (*Breaker, error) { return newBreaker(c, realClock{time.Now()}) }
+func New(c Config) (*Breaker, error) { return newBreaker(c, &realClock{time.Now()}) }
 
 func newBreaker(c Config, clk clock) (*Breaker, error) {
 	c = c.withDefaults()

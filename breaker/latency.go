@@ -62,7 +62,7 @@ func (l *latencyWindow) tick() time.Duration { return 1 << l.shift }
 
 // at is the cell of an instant, and what its word must hold above the counts.
 func (l *latencyWindow) at(instant time.Duration) (*latencyCell, uint64) {
-	tick := uint64(instant) >> l.shift
+	tick := uint64(instant) >> (l.shift & 63) // a shift that the compiler need not check
 	return &l.cells[tick%latencyTicks], inUse | tick<<beganBits
 }
 

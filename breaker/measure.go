@@ -149,7 +149,7 @@ func (b *Breaker) quickBegin(word uint64) (now time.Duration, ok bool) {
 	if m == nil || m.window1 == nil {
 		return 0, false
 	}
-	now = b.clock.since()
+	now = b.now()
 	l := m.window1
 	c, tag := l.at(now)
 	if c.word.Load()&tickMask != tag || int64(now) >= l.ripens.Load() || int64(now) > c.last.Load() {
@@ -191,6 +191,27 @@ func (b *Breaker) begin(p *Permit, now time.Duration) answer {
 		return again
 	}
 	return pass
+}
+
+// quickEnd is endTimed for a call that was not slow, where there is one threshold and no
+// time window; else it does nothing.
+func (b *Breaker) quickEnd(word uint64, began time.Duration) bool {
+	m := b.measure.Load()
+	if m == nil || m.window1 == nil || word&timedFlag != 0 || generationOf(b.word.Load()) != generationOf(word) {
+		return false
+	}
+	l, now := m.window1, b.now()
+	n := l.end(began, now)
+	if n == 0 {
+		return false
+	}
+	if generationOf(b.word.Load()) != generationOf(word) {
+		b.undo() // see countFast
+	}
+	if weight := weightOf(n); weight > 0 {
+		m.histogram.record(now-began, weight)
+	}
+	return true
 }
 
 // endTimed is the end of a timed call that succeeded. Where the first window counts it as

@@ -57,7 +57,9 @@ func (p *Permit) doneSuccess() {
 		return
 	}
 	p.word = usedWord
-	b.recordSuccess(word, p.began)
+	if !b.quickEnd(word, p.began) {
+		b.recordSuccess(word, p.began)
+	}
 }
 
 func (p *Permit) used() bool { return p.b == nil || p.word == usedWord }

@@ -46,7 +46,7 @@ type Set[K comparable] struct {
 
 // NewSet makes an empty set. The error names every fault of the SetConfig.
 func NewSet[K comparable](c SetConfig[K]) (*Set[K], error) {
-	return newSet(c, realClock{time.Now()})
+	return newSet(c, &realClock{time.Now()})
 }
 
 func newSet[K comparable](c SetConfig[K], clk clock) (*Set[K], error) {

@@ -19,7 +19,7 @@ func New(c Config) (*Transport, error) {
 	faults := c.check()
 	c = c.withDefaults()
 	_, err := breaker.New(c.Breaker)
-	if err = errors.Join(err, faults); err != nil {
+	if err := errors.Join(err, faults); err != nil {
 		return nil, err
 	}
 	set, err := breaker.NewSet(breaker.SetConfig[string]{Config: c.Breaker, Max: c.MaxKeys})

@@ -31,7 +31,7 @@ func TestConfigFaults(t *testing.T) {
 
 func TestConfigDefaults(t *testing.T) {
 	c := Config{}.withDefaults()
-	if c.MaxKeys != 1000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != time.Second {
+	if c.MaxKeys != 10_000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != time.Second {
 		t.Errorf("got %+v", c)
 	}
 	set := Config{MaxKeys: 7, CallTimeout: -1, AnswerTimeout: time.Minute, SlowCall: 3}
