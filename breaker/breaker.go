@@ -141,6 +141,9 @@ func (b *Breaker) opensLocked(in *installed, r Reason, holds bool) bool {
 	if !in.dry {
 		return holds
 	}
+	if b.State() != Closed {
+		return false // here it would not have opened
+	}
 	if holds && !in.firing {
 		b.mu.wouldOpen++
 		b.pushLocked(event{wouldOpen: &WouldOpen{Name: b.name, At: b.clock.wall(), Reason: r}})
