@@ -57,6 +57,7 @@ type Breaker struct {
 		probeFailures  int           // in this half-open
 		expired        bool          // Probe.Longest has passed in this half-open
 		stopTimer      func() bool   // the timer of this state, nil if it has none
+		alarm          uint64        // its number: one more with each change of state, and with each timer that is replaced
 
 		queue      []event // not delivered yet, oldest first
 		delivering bool    // some goroutine is in an observer's function
@@ -142,6 +143,9 @@ func (b *Breaker) flagsLocked() (flags uint64) {
 func (b *Breaker) opensLocked(in *installed, r Reason, holds bool) bool {
 	if !in.dry {
 		return holds
+	}
+	if b.State() != Closed {
+		return false // here it would not have opened
 	}
 	if holds && !in.firing {
 		b.mu.wouldOpen++

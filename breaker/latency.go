@@ -149,9 +149,9 @@ type ripe struct {
 func (l *latencyWindow) harvest(now time.Duration, take func(ripe) (stop bool)) {
 	newest, next := uint64(now)>>l.shift, time.Duration(math.MaxInt64)
 	defer func() { l.ripens.Store(int64(next)) }()
-	for back := uint64(latencyTicks); back > 0; back-- {
-		tick := newest + 1 - back
-		c := &l.cells[tick%latencyTicks]
+	oldest := l.oldest(newest)
+	for i := range uint64(latencyTicks) {
+		c := &l.cells[(oldest+i)%latencyTicks]
 		w := c.word.Load()
 		if w&inUse == 0 {
 			continue
@@ -160,10 +160,21 @@ func (l *latencyWindow) harvest(now time.Duration, take func(ripe) (stop bool)) 
 			next = min(next, at)
 			continue
 		}
-		if take(l.empty(c, newest)) {
+		if r := l.empty(c, newest); r.calls > 0 && take(r) {
 			return
 		}
 	}
+}
+
+// oldest is the oldest tick in use. After an idle time that may be any one, and the ring begins with it.
+func (l *latencyWindow) oldest(newest uint64) uint64 {
+	oldest := newest
+	for i := range l.cells {
+		if w := l.cells[i].word.Load(); w&inUse != 0 {
+			oldest = min(oldest, tickOf(w, newest))
+		}
+	}
+	return oldest
 }
 
 // empty takes what is in a cell out of it.

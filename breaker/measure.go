@@ -303,27 +303,43 @@ func (b *Breaker) judgeLatencyLocked(now time.Duration) (moved bool) {
 			if i == 0 {
 				b.mu.fast += r.fast
 			}
-			moved = b.askLatencyLocked(l.threshold, func(d latencyDetector) (Reason, bool) { return d.ripened(r) })
+			moved = b.ripenedLocked(l.threshold, r)
 			return moved
 		})
-		horizon := now - l.threshold - l.tick()
-		if moved || b.askLatencyLocked(l.threshold, func(d latencyDetector) (Reason, bool) { return d.settle(horizon) }) {
+		if moved || b.settleLocked(l.threshold, now-l.threshold-l.tick()) {
 			return true
 		}
 	}
 	return false
 }
 
+func (b *Breaker) ripenedLocked(threshold time.Duration, r ripe) (opened bool) {
+	return b.askLatencyLocked(threshold, func(d latencyDetector) (reason Reason, holds, judged bool) {
+		reason, holds = d.ripened(r)
+		return reason, holds, true
+	})
+}
+
+func (b *Breaker) settleLocked(threshold, horizon time.Duration) (opened bool) {
+	return b.askLatencyLocked(threshold, func(d latencyDetector) (reason Reason, holds, judged bool) {
+		s, judged := d.(settler)
+		if judged {
+			reason, holds = s.settle(horizon)
+		}
+		return reason, holds, judged
+	})
+}
+
 // askLatencyLocked asks the rules of one threshold, and opens if one of them says so.
-func (b *Breaker) askLatencyLocked(threshold time.Duration, ask func(latencyDetector) (Reason, bool)) (opened bool) {
+func (b *Breaker) askLatencyLocked(threshold time.Duration, ask func(latencyDetector) (_ Reason, holds, judged bool)) (opened bool) {
 	opens, reason := false, Reason{}
 	for _, in := range b.mu.detectors {
 		d, ok := in.detector.(latencyDetector)
 		if !ok || d.limit() != threshold {
 			continue
 		}
-		r, holds := ask(d)
-		if b.opensLocked(in, r, holds) && !opens {
+		r, holds, judged := ask(d)
+		if judged && b.opensLocked(in, r, holds) && !opens {
 			opens, reason = true, r
 		}
 	}

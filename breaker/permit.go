@@ -169,7 +169,11 @@ func (b *Breaker) judgeFailureLocked(o Outcome) (reason Reason, opens bool) {
 	t := b.failLocked()
 	reason, opens = Reason{Rule: RuleFatal}, o == Fatal
 	for _, in := range b.mu.detectors {
-		r, holds := in.failed(t)
+		d, ok := in.detector.(failureDetector)
+		if !ok {
+			continue
+		}
+		r, holds := d.failed(t)
 		if b.opensLocked(in, r, holds) && !opens {
 			reason, opens = r, true
 		}

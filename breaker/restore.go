@@ -64,7 +64,16 @@ func (b *Breaker) restore(m *memory) {
 	b.cell.Add(m.generation & cellGenMask)
 	b.word.Store(pack(m.generation, m.state, b.flagsLocked()))
 	if m.state == Open || m.state == HalfOpen {
-		b.armLocked(m.left(b), m.generation)
+		b.armLocked(m.left(b))
+	}
+}
+
+// overdue is wake for a restored breaker whose state should have ended before.
+func (b *Breaker) overdue(m *memory) {
+	b.mu.Lock()
+	defer b.unlockAndDeliver()
+	if m.left(b) == 0 && generationOf(b.word.Load()) == m.generation {
+		b.wakeLocked()
 	}
 }
 

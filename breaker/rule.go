@@ -25,11 +25,16 @@ type Rule interface {
 type detector interface {
 	// reset forgets everything that was measured.
 	reset(t tally)
-	// failed takes in the failure that t already holds and judges.
-	failed(t tally) (Reason, bool)
 	// inherit takes over what a detector of the same rule measured before
 	// Reconfigure; one of another rule is left alone and false returned.
 	inherit(from detector, t tally) bool
+}
+
+// A failureDetector is judged at each failure.
+type failureDetector interface {
+	detector
+	// failed takes in the failure that t already holds and judges.
+	failed(t tally) (Reason, bool)
 }
 
 // A tally is what a breaker counted, since it was made.

@@ -24,6 +24,10 @@ type latencyDetector interface {
 	limit() time.Duration
 	// ripened takes in the calls of one tick and judges.
 	ripened(r ripe) (Reason, bool)
+}
+
+// A settler judges also by what did not begin.
+type settler interface {
 	// settle judges what is complete: every tick that began before horizon was handed to ripened.
 	settle(horizon time.Duration) (Reason, bool)
 }
@@ -86,16 +90,12 @@ func (w *slowWindow) limit() time.Duration { return w.rule.Threshold }
 
 func (w *slowWindow) reset(tally) { *w = slowWindow{rule: w.rule, width: w.width} }
 
-func (*slowWindow) failed(tally) (Reason, bool) { return Reason{}, false }
-
 func (w *slowWindow) ripened(r ripe) (Reason, bool) {
 	w.roll(int64(r.at / w.width))
 	w.calls[w.step%steps] += r.calls
 	w.slow[w.step%steps] += r.slow
 	return w.judge()
 }
-
-func (*slowWindow) settle(time.Duration) (Reason, bool) { return Reason{}, false }
 
 func (w *slowWindow) roll(step int64) {
 	for s := max(w.step+1, step-steps+1); s <= step; s++ {
@@ -177,7 +177,8 @@ type percentileDetector struct {
 	origin      time.Duration // the windows are counted from here: since the last reset
 	window      int64         // the open one
 	calls, slow uint64
-	row         int // windows in a row that were over
+	row         int  // windows in a row that were over
+	newest      ripe // of them, begin left out
 }
 
 func (d *percentileDetector) limit() time.Duration { return d.rule.Threshold }
@@ -186,8 +187,6 @@ func (d *percentileDetector) reset(t tally) {
 	*d = percentileDetector{rule: d.rule, origin: t.now}
 }
 
-func (*percentileDetector) failed(tally) (Reason, bool) { return Reason{}, false }
-
 func (d *percentileDetector) ripened(r ripe) (Reason, bool) {
 	reason, over := d.settle(r.at)
 	d.calls += r.calls
@@ -195,31 +194,38 @@ func (d *percentileDetector) ripened(r ripe) (Reason, bool) {
 	return reason, over
 }
 
+// settle holds as long as the newest windows that are over say so.
 func (d *percentileDetector) settle(horizon time.Duration) (Reason, bool) {
-	window := int64((horizon - d.origin) / d.rule.Span)
-	if window <= d.window {
+	if window := int64((horizon - d.origin) / d.rule.Span); window > d.window {
+		d.close()
+		if window > d.window+1 { // nothing began in the windows between
+			d.row = 0
+		}
+		d.window, d.calls, d.slow = window, 0, 0
+	}
+	if d.row < d.rule.Windows {
 		return Reason{}, false
 	}
-	reason, over := d.close()
-	if window > d.window+1 { // nothing began in the windows between
-		d.row = 0
-	}
-	d.window, d.calls, d.slow = window, 0, 0
-	return reason, over
+	return d.reason(), true
 }
 
 // close judges the open window.
-func (d *percentileDetector) close() (Reason, bool) {
+func (d *percentileDetector) close() {
 	if d.calls < uint64(d.rule.MinCalls) || float64(d.calls-d.slow)/float64(d.calls) >= d.rule.Quantile {
 		d.row = 0
-		return Reason{}, false
+		return
 	}
 	d.row++
+	d.newest = ripe{calls: d.calls, slow: d.slow}
+}
+
+func (d *percentileDetector) reason() Reason {
+	n := d.newest
 	return Reason{
-		Rule: RulePercentile, Value: float64(d.slow) / float64(d.calls), Threshold: 1 - d.rule.Quantile,
+		Rule: RulePercentile, Value: float64(n.slow) / float64(n.calls), Threshold: 1 - d.rule.Quantile,
 		Detail: fmt.Sprintf("P%g over %v in %d windows in a row, in the newest %d of %d calls",
-			math.Round(d.rule.Quantile*1e6)/1e4, d.rule.Threshold, d.row, d.slow, d.calls),
-	}, d.row >= d.rule.Windows
+			math.Round(d.rule.Quantile*1e6)/1e4, d.rule.Threshold, d.row, n.slow, n.calls),
+	}
 }
 
 func (d *percentileDetector) inherit(from detector, _ tally) bool {
@@ -227,7 +233,7 @@ func (d *percentileDetector) inherit(from detector, _ tally) bool {
 	if !ok || old.rule.Threshold != d.rule.Threshold {
 		return false
 	}
-	d.row = old.row
+	d.row, d.newest = old.row, old.newest
 	if old.rule.Span == d.rule.Span {
 		d.origin, d.window, d.calls, d.slow = old.origin, old.window, old.calls, old.slow
 	}
@@ -293,8 +299,6 @@ func (d *cusumDetector) limit() time.Duration { return d.rule.Threshold }
 
 func (d *cusumDetector) reset(tally) { d.sum, d.calls, d.slow = 0, 0, 0 }
 
-func (*cusumDetector) failed(tally) (Reason, bool) { return Reason{}, false }
-
 // ripened takes the calls of a tick together: their order is not known.
 func (d *cusumDetector) ripened(r ripe) (Reason, bool) {
 	d.sum += float64(r.slow)*d.up + float64(r.calls-r.slow)*d.down
@@ -312,8 +316,6 @@ func (d *cusumDetector) ripened(r ripe) (Reason, bool) {
 		Detail: fmt.Sprintf("%d of the last %d calls lasted for %v or more", d.slow, d.calls, d.rule.Threshold),
 	}, true
 }
-
-func (*cusumDetector) settle(time.Duration) (Reason, bool) { return Reason{}, false }
 
 func (d *cusumDetector) inherit(from detector, _ tally) bool {
 	old, ok := from.(*cusumDetector)

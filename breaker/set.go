@@ -125,8 +125,8 @@ func (s *Set[K]) adopt(key K, fresh *Breaker) *Breaker {
 		b, m = fresh, s.insertLocked(key, fresh)
 	}
 	s.mu.Unlock()
-	if m != nil && m.left(b) == 0 {
-		b.wake(m.generation) // it tells the observer: not under the lock
+	if m != nil {
+		b.overdue(m) // it tells the observer: not under the lock
 	}
 	return b
 }

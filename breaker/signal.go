@@ -66,8 +66,6 @@ type signalDetector struct {
 // half-open says nothing about the recovery.
 func (d *signalDetector) reset(tally) { *d = signalDetector{rule: d.rule} }
 
-func (*signalDetector) failed(tally) (Reason, bool) { return Reason{}, false }
-
 func (d *signalDetector) inherit(from detector, _ tally) bool {
 	old, ok := from.(*signalDetector)
 	if !ok || old.rule.Name != d.rule.Name {

@@ -142,7 +142,7 @@ func TestStressOfTheWholeSurface(t *testing.T) {
 				p.Done(nil)
 			}
 		},
-		func(int) { b.wake(b.Stats().Generation) },
+		func(int) { b.wake(b.alarm()) },
 	}
 	var wg sync.WaitGroup
 	for _, op := range ops {

@@ -33,7 +33,8 @@ func (b *Breaker) extendLocked(d time.Duration) {
 	refusal.longest = d + b.mu.jitter
 	refusal.retryAt = b.clock.since() + refusal.longest
 	b.mu.stopTimer()
-	b.armLocked(refusal.longest, generationOf(b.word.Load()))
+	b.mu.alarm++
+	b.armLocked(refusal.longest)
 	b.refusal.Store(&refusal)
 }
 
@@ -61,12 +62,13 @@ func (b *Breaker) moveLocked(to State, r Reason) {
 		b.mu.stopTimer()
 		b.mu.stopTimer = nil
 	}
+	b.mu.alarm++
 	word := b.word.Load()
 	from, generation := stateOf(word), generationOf(word)+1
 	b.cell.Add(generation&cellGenMask - (generation-1)&cellGenMask)
 	b.mu.since, b.mu.reason = b.clock.wall(), r
 	b.ramp.on = from == HalfOpen && to == Closed && r.Rule == RuleRecovered && b.settings.Load().Ramp.For > 0
-	b.enterLocked(to, generation)
+	b.enterLocked(to)
 	b.word.Store(pack(generation, to, b.flagsLocked()))
 	b.mu.fast += b.measure.Load().forget() // after the word: see begin
 	if from != to {
@@ -77,7 +79,7 @@ func (b *Breaker) moveLocked(to State, r Reason) {
 }
 
 // enterLocked prepares a state before the state word names it.
-func (b *Breaker) enterLocked(to State, generation uint64) {
+func (b *Breaker) enterLocked(to State) {
 	if to != Open {
 		b.cleanLocked()
 	}
@@ -88,10 +90,10 @@ func (b *Breaker) enterLocked(to State, generation uint64) {
 		b.mu.jitter = jitter(s.Open.Jitter)
 		refusal.longest = b.mu.period + b.mu.jitter
 		refusal.retryAt = b.clock.since() + refusal.longest
-		b.armLocked(refusal.longest, generation)
+		b.armLocked(refusal.longest)
 	case HalfOpen:
 		b.mu.probeSuccesses, b.mu.probeFailures, b.mu.expired = 0, 0, false
-		b.armLocked(s.Probe.Longest, generation)
+		b.armLocked(s.Probe.Longest)
 	case ForcedOpen:
 		refusal.Reason = b.mu.reason
 	case Closed:
@@ -99,7 +101,7 @@ func (b *Breaker) enterLocked(to State, generation uint64) {
 			return
 		}
 		b.ramp.begin(b.tallyLocked())
-		b.armLocked(s.Ramp.For, generation)
+		b.armLocked(s.Ramp.For)
 	default:
 		return
 	}
@@ -128,36 +130,27 @@ func jitter(limit time.Duration) time.Duration {
 
 // armLocked sets the timer of a state. It does not keep a dropped breaker
 // alive: a breaker has no Close, and one with a Signal would re-arm for ever.
-func (b *Breaker) armLocked(d time.Duration, generation uint64) {
-	ref := weak.Make(b)
+func (b *Breaker) armLocked(d time.Duration) {
+	ref, alarm := weak.Make(b), b.mu.alarm
 	b.mu.stopTimer = b.clock.after(d, func() {
 		if b := ref.Value(); b != nil {
-			b.ring(generation)
+			b.wake(alarm)
 		}
 	})
 }
 
-// ring is wake, unless the open period was lengthened when its old timer had fired already.
-func (b *Breaker) ring(generation uint64) {
+// wake is what the timer of a state does. One that was stopped too late, because the state
+// has changed or its open period was lengthened meanwhile, does nothing.
+func (b *Breaker) wake(alarm uint64) {
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
-	if b.State() != Open || b.clock.since() >= b.refusal.Load().retryAt {
-		b.wakeLocked(generation)
+	if alarm == b.mu.alarm {
+		b.wakeLocked()
 	}
 }
 
-// wake is what the timer of a state does, if that state is still the one.
-func (b *Breaker) wake(generation uint64) {
-	b.mu.Lock()
-	defer b.unlockAndDeliver()
-	b.wakeLocked(generation)
-}
-
-func (b *Breaker) wakeLocked(generation uint64) {
+func (b *Breaker) wakeLocked() {
 	word := b.word.Load()
-	if generationOf(word) != generation {
-		return
-	}
 	switch stateOf(word) {
 	case Open:
 		b.moveLocked(HalfOpen, Reason{Rule: RuleOpenPeriodOver})
@@ -165,7 +158,7 @@ func (b *Breaker) wakeLocked(generation uint64) {
 		b.expireLocked()
 	case Closed:
 		b.ramp.on = false
-		b.word.Store(pack(generation, Closed, b.flagsLocked()))
+		b.word.Store(pack(generationOf(word), Closed, b.flagsLocked()))
 	default:
 	}
 }

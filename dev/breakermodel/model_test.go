@@ -2,7 +2,7 @@ package breakermodel
 
 import (
 	"errors"
-	"fmt"
+	"flag"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,25 +13,43 @@ import (
 )
 
 // The breaker and the reference agree after every operation (REQ-B1, B2, B4 to
-// B8, B16).
+// B8, B16): a million operations, unless -rapid.checks or -rapid.steps ask for more.
 func TestBreakerAgreesWithTheReference(t *testing.T) {
+	setUnlessGiven(t, "rapid.checks", "10000")
+	setUnlessGiven(t, "rapid.steps", "105")
+	steps := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
 			p := newPair(t)
 			t.Repeat(map[string]func(*rapid.T){
-				"":            p.compare,
+				"":            func(t *rapid.T) { steps++; p.compare(t) },
 				"allow":       func(*rapid.T) { p.allow(t, false) },
 				"allow probe": func(*rapid.T) { p.allow(t, true) },
 				"done":        p.done,
 				"run":         p.run,
+				"burst":       p.burst,
 				"advance":     p.advance,
 				"observe":     p.observe,
 				"trip":        func(*rapid.T) { p.b.Trip(breaker.Reason{}); p.m.trip() },
+				"trip for":    p.tripFor,
 				"force":       p.force,
 				"reconfigure": p.reconfigure,
 			})
 		})
 	})
+	t.Logf("%d operations", steps)
+}
+
+func setUnlessGiven(t *testing.T, name, value string) {
+	t.Helper()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A pair is a breaker and its reference, with the calls under way in both.
@@ -52,50 +70,7 @@ func newPair(t *rapid.T) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &pair{b: b, m: &reference{cfg: c, slots: make([]*permit, c.Probe.Concurrent)}}
-}
-
-func drawConfig(t *rapid.T) breaker.Config {
-	c := breaker.Config{
-		Open: breaker.Backoff{
-			Base:   time.Second,
-			Max:    5 * time.Second,
-			Jitter: -1,
-			Sticky: rapid.SampledFrom([]time.Duration{0, 3 * time.Second}).Draw(t, "sticky"),
-		},
-		Probe: drawProbe(t),
-	}
-	rules := []breaker.Rule{
-		breaker.ConsecutiveFailures{Count: rapid.IntRange(1, 6).Draw(t, "count")},
-		breaker.FailureRateByCount{
-			Calls: 8, Rate: rapid.SampledFrom([]float64{0.25, 0.5, 0.74}).Draw(t, "rate by count"),
-			MinCalls: rapid.IntRange(1, 8).Draw(t, "min calls by count"),
-		},
-		breaker.FailureRateByTime{
-			Span: 10 * time.Second, Rate: rapid.SampledFrom([]float64{0.25, 0.5, 0.74}).Draw(t, "rate by time"),
-			MinCalls: rapid.IntRange(1, 8).Draw(t, "min calls by time"),
-		},
-		breaker.Signal{Name: "lag", Trip: 0.5, Reenter: 0.2, Breaches: rapid.IntRange(1, 3).Draw(t, "breaches")},
-	}
-	for i, r := range rules {
-		if rapid.Bool().Draw(t, fmt.Sprintf("with rule %d", i)) {
-			c.Rules = append(c.Rules, r)
-		}
-	}
-	if len(c.Rules) == 0 {
-		c.Rules = rules[:1]
-	}
-	return c
-}
-
-func drawProbe(t *rapid.T) breaker.Probe {
-	return breaker.Probe{
-		Concurrent: rapid.IntRange(1, 3).Draw(t, "concurrent"),
-		Successes:  rapid.IntRange(1, 3).Draw(t, "successes"),
-		Lease:      rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second}).Draw(t, "lease"),
-		Longest:    7 * time.Second,
-		Reserved:   rapid.Bool().Draw(t, "reserved"),
-	}
+	return &pair{b: b, m: newReference(c)}
 }
 
 func (p *pair) allow(t *rapid.T, owner bool) {
@@ -150,6 +125,13 @@ func (p *pair) end(t *rapid.T, c call) {
 	p.m.done(c.m, o)
 }
 
+// burst begins calls at one instant, which end later.
+func (p *pair) burst(t *rapid.T) {
+	for range rapid.IntRange(2, 6).Draw(t, "calls") {
+		p.allow(t, false)
+	}
+}
+
 // leaveBusyStep keeps a step of the time window under the rate at which the
 // breaker begins to sample its successes: the reference is exact.
 func (p *pair) leaveBusyStep() {
@@ -166,15 +148,25 @@ func (p *pair) leaveBusyStep() {
 
 func (p *pair) advance(t *rapid.T) {
 	p.pass(rapid.SampledFrom([]time.Duration{
-		time.Nanosecond, 300 * time.Millisecond, time.Second - time.Nanosecond, time.Second,
-		2 * time.Second, 2500 * time.Millisecond, 11 * time.Second, 40 * time.Second,
+		time.Nanosecond, unit, 4 * unit, 7 * unit, 8 * unit, 12 * unit, 300 * time.Millisecond,
+		time.Second - time.Nanosecond, time.Second, 2500 * time.Millisecond, 11 * time.Second, 40 * time.Second,
 	}).Draw(t, "time"))
 }
 
+// pass lets d pass, whole units of it where durations are measured.
 func (p *pair) pass(d time.Duration) {
+	if len(p.m.tracks) > 0 {
+		d = max(d/unit, 1) * unit
+	}
 	time.Sleep(d)
 	synctest.Wait()
 	p.m.advance(d)
+}
+
+func (p *pair) tripFor(t *rapid.T) {
+	d := rapid.SampledFrom([]time.Duration{100 * time.Millisecond, 3 * time.Second, 9 * time.Second}).Draw(t, "trip for")
+	p.b.TripFor(d, breaker.Reason{})
+	p.m.tripFor(d)
 }
 
 func (p *pair) observe(t *rapid.T) {
@@ -196,26 +188,19 @@ func (p *pair) force(t *rapid.T) {
 // reconfigure changes thresholds; what the rules measured stays.
 func (p *pair) reconfigure(t *rapid.T) {
 	c := p.m.cfg
-	c.Probe.Successes = rapid.IntRange(1, 3).Draw(t, "successes")
-	rules := append([]breaker.Rule(nil), c.Rules...)
-	for i, r := range rules {
-		switch r := r.(type) {
-		case breaker.ConsecutiveFailures:
-			r.Count = rapid.IntRange(1, 6).Draw(t, "count")
-			rules[i] = r
-		case breaker.FailureRateByTime:
-			r.MinCalls = rapid.IntRange(1, 8).Draw(t, "min calls by time")
-			rules[i] = r
-		case breaker.Signal:
-			r.Breaches = rapid.IntRange(1, 3).Draw(t, "breaches")
-			rules[i] = r
-		}
+	c.Open.Max = rapid.SampledFrom([]time.Duration{5 * time.Second, 8 * time.Second}).Draw(t, "max")
+	concurrent := c.Probe.Concurrent
+	c.Probe, c.Ramp, c.Histogram = drawProbe(t), drawRamp(t), rapid.Bool().Draw(t, "histogram")
+	c.Probe.Concurrent = concurrent
+	c.Rules = append([]breaker.Rule(nil), c.Rules...)
+	for i, r := range c.Rules {
+		rule, _ := plain(r)
+		c.Rules[i] = drawDry(t, redraw(t, rule))
 	}
-	c.Rules = rules
 	if err := p.b.Reconfigure(c); err != nil {
 		t.Fatal(err)
 	}
-	p.m.cfg = c
+	p.m.reconfigure(c)
 }
 
 func (p *pair) compare(t *rapid.T) {
@@ -226,16 +211,17 @@ func (p *pair) compare(t *rapid.T) {
 		Rule                                                   string
 		Period, RetryAfter                                     time.Duration
 		InFlight, ProbeOK                                      int
-		Streak                                                 uint64
+		Streak, WouldOpen                                      uint64
+		Share                                                  float64
 		Successes, Failures, Ignored, Late, Rejected, Openings uint64
 	}
 	got := view{
 		s.State, s.Generation, s.Reason.Rule, s.OpenPeriod, s.RetryAfter, s.ProbesInFlight, s.ProbeSuccesses,
-		s.ConsecutiveFailures, s.Successes, s.Failures, s.Ignored, s.Late, s.Rejected, s.Openings,
+		s.ConsecutiveFailures, s.WouldOpen, s.RampShare, s.Successes, s.Failures, s.Ignored, s.Late, s.Rejected, s.Openings,
 	}
 	want := view{
 		m.state, m.generation, m.rule, m.period, m.retryAfter(), m.probesInFlight(), m.probeOK,
-		m.streak, m.successes, m.failures, m.ignored, m.late, m.rejected, m.openings,
+		m.streak, m.wouldOpen, m.ramp.share(m.now, m.cfg.Ramp), m.successes, m.failures, m.ignored, m.late, m.rejected, m.openings,
 	}
 	if m.state != breaker.HalfOpen {
 		want.ProbeOK = 0

@@ -18,7 +18,11 @@ type permit struct {
 	generation uint64
 	slot       int // of a probe, else -1
 	start      time.Duration
+	lease      time.Duration // of a probe
 	used       bool
+	measured   bool // its duration counts for the latency rules
+	fate       fate
+	ended      time.Duration
 }
 
 // reference is the machine of docs/states.md, written down as it reads. Time
@@ -31,20 +35,53 @@ type reference struct {
 	generation uint64
 	rule       string // of the newest transition
 
-	results  []result // since the state was entered, or the breaker closed
-	streak   uint64
-	breaches int
+	results []result // since the state was entered, or the breaker closed
+	streak  uint64
+	watches []watch       // one a rule, in their order
+	tracks  []*track      // one a threshold of the latency rules, in the order of the rules
+	newest  time.Duration // begin of the newest call that is measured
+	ramp    ramp
+
+	period      time.Duration
+	closedAt    time.Duration
+	dueAt       time.Duration // of the timer of the state; 0: none
+	expired     bool
+	probeOK     int
+	probeFailed int
+	slots       []*permit
+
+	successes, failures, ignored, late, rejected, openings, wouldOpen uint64
+}
+
+// A watch is what the reference remembers of one rule.
+type watch struct {
+	firing bool // a dry rule has reported, and holds still
+
+	breaches int // in a row, above the Trip of a Signal
 	newest   float64
 	seen     bool
 
-	period   time.Duration
-	closedAt time.Duration
-	dueAt    time.Duration // of the timer of the state; 0: none
-	expired  bool
-	probeOK  int
-	slots    []*permit
+	sum    float64       // of a CUSUM
+	origin time.Duration // of the windows of a Percentile
+	window int64         // the open one
+}
 
-	successes, failures, ignored, late, rejected, openings uint64
+func newReference(c breaker.Config) *reference {
+	m := &reference{cfg: c, slots: make([]*permit, c.Probe.Concurrent), watches: make([]watch, len(c.Rules)), newest: -1}
+	for _, r := range c.Rules {
+		if limit, ok := limitOf(r); ok && m.track(limit) == nil {
+			m.tracks = append(m.tracks, &track{limit: limit})
+		}
+	}
+	return m
+}
+
+// plain is a rule without its DryRun, and whether it had one.
+func plain(r breaker.Rule) (rule breaker.Rule, dry bool) {
+	if d, ok := r.(breaker.DryRun); ok {
+		return d.Rule, true
+	}
+	return r, false
 }
 
 // advance moves the time and runs the timers that are due, in order.
@@ -52,69 +89,76 @@ func (m *reference) advance(d time.Duration) {
 	until := m.now + d
 	for m.dueAt != 0 && m.dueAt <= until {
 		m.now, m.dueAt = m.dueAt, 0
-		if m.state == breaker.Open {
+		switch m.state {
+		case breaker.Open:
 			m.enter(breaker.HalfOpen, breaker.RuleOpenPeriodOver)
-		} else {
+		case breaker.HalfOpen:
 			m.expire()
+		default:
+			m.ramp.on = false
 		}
 	}
 	m.now = until
 }
 
-func (m *reference) expire() {
-	m.expired = true
-	m.judge()
-	if _, ok := m.signal(); ok && m.state == breaker.HalfOpen {
-		m.open(breaker.RuleHalfOpenExpired)
-	}
-}
-
 func (m *reference) enter(s breaker.State, rule string) {
 	m.state, m.rule, m.dueAt = s, rule, 0
 	m.generation++
-	if s != breaker.Open {
-		m.results, m.streak, m.breaches, m.seen = nil, 0, 0, false
+	m.ramp.on = false
+	m.newest = -1
+	for _, t := range m.tracks {
+		t.running, t.ripe = nil, nil
 	}
-	switch s {
-	case breaker.Open:
-		m.dueAt = m.now + m.period
-	case breaker.HalfOpen:
+	if s != breaker.Open {
+		m.results, m.streak = nil, 0
+		for i := range m.watches {
+			m.watches[i] = watch{origin: m.now}
+		}
+	}
+	if s == breaker.HalfOpen {
 		m.dueAt = m.now + m.cfg.Probe.Longest
-		m.expired, m.probeOK = false, 0
-	default:
+		m.expired, m.probeOK, m.probeFailed = false, 0, 0
 	}
 }
 
+// open opens for Base, or after a failed recovery or a relapse for twice the period before.
 func (m *reference) open(rule string) {
 	o := m.cfg.Open
-	switch relapse := o.Sticky > 0 && m.now-m.closedAt <= o.Sticky; {
-	case m.period == 0, m.state == breaker.Closed && !relapse:
+	relapse := m.state == breaker.HalfOpen || m.ramp.on || o.Sticky > 0 && m.now-m.closedAt <= o.Sticky
+	if m.period == 0 || !relapse {
 		m.period = o.Base
-	default:
+	} else {
 		m.period = min(2*m.period, o.Max)
 	}
+	m.openFor(m.period, rule)
+}
+
+func (m *reference) openFor(d time.Duration, rule string) {
 	m.openings++
 	m.enter(breaker.Open, rule)
+	m.dueAt = m.now + d
 }
 
 func (m *reference) allow(owner bool) *permit {
-	p := &permit{state: m.state, generation: m.generation, slot: -1, start: m.now}
+	p := &permit{slot: -1, start: m.now}
 	switch m.state {
-	case breaker.Closed, breaker.ForcedClosed, breaker.Disabled:
-		return p
+	case breaker.Disabled:
+	case breaker.Closed, breaker.ForcedClosed:
+		if m.ramp.on && !m.ramp.admits(m.now, m.cfg.Ramp) || !m.begin(p) {
+			m.rejected++
+			return nil
+		}
 	case breaker.HalfOpen:
-		for i, held := range m.slots {
-			free := held == nil || m.now-held.start >= m.cfg.Probe.Lease
-			if free && (owner || !m.cfg.Probe.Reserved) {
-				p.slot = i
-				m.slots[i] = p
-				return p
-			}
+		if !m.reserve(p, owner) {
+			m.rejected++
+			return nil
 		}
 	default:
+		m.rejected++
+		return nil
 	}
-	m.rejected++
-	return nil
+	p.state, p.generation = m.state, m.generation
+	return p
 }
 
 func (m *reference) done(p *permit, o breaker.Outcome) {
@@ -124,59 +168,76 @@ func (m *reference) done(p *permit, o breaker.Outcome) {
 	p.used = true
 	lost := p.slot >= 0 && m.slots[p.slot] != p
 	stale := p.generation != m.generation || lost
-	if p.slot >= 0 && !lost {
-		m.slots[p.slot] = nil
-	}
 	switch {
 	case p.state == breaker.Disabled:
 	case o == breaker.Ignored && p.slot < 0:
 		m.ignored++
+		m.end(p, withdrawn)
 	case stale:
 		m.late++
 	case p.slot >= 0:
-		m.probed(o)
+		m.probed(p, o)
 	case o == breaker.Success:
 		m.successes++
 		m.streak = 0
 		m.results = append(m.results, result{m.now, true})
+		m.end(p, succeeded)
+		if m.slow(p) {
+			m.judgeLatency()
+		}
 	default:
-		m.failed(o)
+		m.failed(p, o)
+	}
+	if p.slot >= 0 && !lost {
+		m.slots[p.slot] = nil
 	}
 }
 
-func (m *reference) probed(o breaker.Outcome) {
-	switch o {
-	case breaker.Success:
-		m.successes++
-		m.streak = 0
-		m.probeOK++
-		m.judge()
-	case breaker.Ignored:
-		m.ignored++
-	default:
-		m.failures++
-		m.streak++
-		m.open(breaker.RuleProbeFailure)
-	}
-}
-
-func (m *reference) failed(o breaker.Outcome) {
+func (m *reference) failed(p *permit, o breaker.Outcome) {
 	m.failures++
 	m.streak++
 	m.results = append(m.results, result{m.now, false})
-	if m.state != breaker.Closed {
-		return
-	}
+	opens := m.judgeFailure()
 	if o == breaker.Fatal {
-		m.open(breaker.RuleFatal)
+		opens = breaker.RuleFatal
+	}
+	if opens != "" && m.state == breaker.Closed {
+		m.open(opens)
 		return
 	}
-	for _, r := range m.cfg.Rules {
-		if name, holds := m.holds(r); holds {
-			m.open(name)
-			return
+	m.end(p, withdrawn)
+	if p.measured {
+		m.judgeLatency()
+	}
+}
+
+// judgeFailure names the first rule that holds, or nothing.
+func (m *reference) judgeFailure() (opens string) {
+	for i, r := range m.cfg.Rules {
+		rule, _ := plain(r)
+		name, holds := m.holds(rule)
+		if name != "" && m.opens(i, holds) && opens == "" {
+			opens = name
 		}
 	}
+	if opens == "" && m.ramp.on && m.ramp.failed(m.successes, m.failures, m.cfg.Ramp) {
+		return breaker.RuleRampFailures
+	}
+	return opens
+}
+
+// opens is what the verdict of a rule means: a dry one reports, once as long as it holds.
+func (m *reference) opens(i int, holds bool) bool {
+	if _, dry := plain(m.cfg.Rules[i]); !dry {
+		return holds
+	}
+	if m.state == breaker.Closed {
+		if holds && !m.watches[i].firing {
+			m.wouldOpen++
+		}
+		m.watches[i].firing = holds
+	}
+	return false
 }
 
 // holds judges one rule at a failure, from the list of results.
@@ -212,47 +273,20 @@ func over(last []result, rate float64, minCalls int) bool {
 	return len(last) >= minCalls && float64(bad)/float64(len(last)) > rate
 }
 
-func (m *reference) signal() (breaker.Signal, bool) {
-	for _, r := range m.cfg.Rules {
-		if s, ok := r.(breaker.Signal); ok {
-			return s, true
-		}
-	}
-	return breaker.Signal{}, false
-}
-
-func (m *reference) judge() {
-	s, ok := m.signal()
-	settled := !ok || m.seen && m.newest <= s.Reenter
-	tolerable := !ok || m.seen && m.newest <= s.Trip
-	if m.probeOK >= m.cfg.Probe.Successes && settled || m.expired && m.probeOK > 0 && tolerable {
-		m.closedAt = m.now
-		m.enter(breaker.Closed, breaker.RuleRecovered)
-	}
-}
-
-func (m *reference) observe(v float64) {
-	s, ok := m.signal()
-	if !ok || m.state == breaker.Open || m.state == breaker.ForcedOpen || m.state == breaker.Disabled {
-		return
-	}
-	m.newest, m.seen = v, true
-	if v > s.Trip {
-		m.breaches++
-	} else {
-		m.breaches = 0
-	}
-	switch {
-	case m.state == breaker.Closed && m.breaches >= s.Breaches, m.state == breaker.HalfOpen && v > s.Trip:
-		m.open(s.Name)
-	case m.state == breaker.HalfOpen:
-		m.judge()
-	}
-}
-
 func (m *reference) trip() {
 	if m.state == breaker.Closed || m.state == breaker.HalfOpen {
 		m.open(breaker.RuleExternal)
+	}
+}
+
+func (m *reference) tripFor(d time.Duration) {
+	d = min(max(d, m.cfg.Open.Base), m.cfg.Open.Max)
+	switch m.state {
+	case breaker.Closed, breaker.HalfOpen:
+		m.openFor(d, breaker.RuleExternal)
+	case breaker.Open:
+		m.dueAt = max(m.dueAt, m.now+d)
+	default:
 	}
 }
 
@@ -264,13 +298,11 @@ func (m *reference) force(s breaker.State) {
 	m.enter(s, breaker.RuleForced)
 }
 
-func (m *reference) probesInFlight() (n int) {
-	for _, p := range m.slots {
-		if p != nil && m.now-p.start < m.cfg.Probe.Lease {
-			n++
-		}
+func (m *reference) reconfigure(c breaker.Config) {
+	m.cfg = c
+	for i := range m.watches {
+		m.watches[i].firing = false
 	}
-	return n
 }
 
 func (m *reference) retryAfter() time.Duration {
