@@ -13,7 +13,7 @@ import (
 
 func main() {
 	p := program{out: os.Stdout}
-	table := flag.String("table", "all", "which: false, detection, stalls, bulkheads or all")
+	table := flag.String("table", "all", "which: false, thresholds, detection, stalls, bulkheads or all")
 	flag.Uint64Var(&p.seed, "seed", 1, "of the random numbers")
 	flag.IntVar(&p.days, "days", 200, "simulated for each rate of false openings, at least")
 	flag.IntVar(&p.runs, "runs", 1000, "of each scenario")
@@ -38,7 +38,8 @@ func (p program) print(name string) (known bool) {
 		name  string
 		print func()
 	}{
-		{"false", p.falseOpenings}, {"detection", p.detection}, {"stalls", p.stalls}, {"bulkheads", p.bulkheads},
+		{"false", p.falseOpenings}, {"thresholds", p.thresholds}, {"detection", p.detection},
+		{"stalls", p.stalls}, {"bulkheads", p.bulkheads},
 	} {
 		if name == "all" || name == t.name {
 			t.print()
@@ -101,6 +102,30 @@ func (p program) daysOf(c consumer) int {
 		return max(1, p.days/10)
 	}
 	return max(p.days, min(10*p.days, int(slowBudget/(c.rate*c.share*day.Seconds()))))
+}
+
+// thresholds shows what becomes of a threshold near the healthy P99, where durations are lognormal.
+func (p program) thresholds() {
+	p.title("500 calls/s with lognormal durations: share of slow calls, and false openings a day of CUSUM 14")
+	p.head("threshold over healthy P99", "P99 is 3 medians", "10 medians", "30 medians")
+	for _, factor := range []float64{1, 1.5, 2, 3} {
+		cells := []string{fmt.Sprint(factor)}
+		for _, spread := range []float64{3, 10, 30} {
+			c := consumer{500, shareOver(factor, spread)}
+			days := max(1, p.days/4)
+			n := falseCUSUM(p.rng(factor, spread), c, []float64{limit}, time.Duration(days)*day)
+			cells = append(cells, fmt.Sprintf("%s: %s", percent(c.share), aDay(n[0], days)))
+		}
+		p.row(cells...)
+	}
+}
+
+// shareOver is the share of the lognormal durations over a multiple of their P99, which is a multiple of
+// their median.
+func shareOver(factor, medians float64) float64 {
+	z99 := math.Sqrt2 * math.Erfinv(2*quantile-1)
+	z := z99 * (1 + math.Log(factor)/math.Log(medians))
+	return math.Erfc(z/math.Sqrt2) / 2
 }
 
 func sumOver(limit float64) func() detector { return func() detector { return newCUSUM(limit) } }
@@ -213,7 +238,12 @@ func count(x float64) string {
 	return s
 }
 
-func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
+func percent(x float64) string {
+	if x > 0 && x < 1e-5 {
+		return "< 0.001 %"
+	}
+	return fmt.Sprintf("%.3g %%", 100*x)
+}
 
 func medianAndP99(took []time.Duration) string {
 	if p50, p99 := length(at(took, 0.5)), length(at(took, 0.99)); p50 != p99 {

@@ -37,6 +37,8 @@ func pairings() []pairing {
 		{"cusum 500", breaker.CUSUM{}, limit(14), 50 * ms, 500, 0.02, 4},
 		{"cusum 2000", breaker.CUSUM{Limit: 10, Threshold: 7 * ms}, limit(10), 7 * ms, 2000, 0.005, 9},
 		{"percentile 20", breaker.Percentile{MinCalls: 5, Windows: 2}, window(time.Second, 2, 5), 50 * ms, 20, 0.05, 2},
+		{"percentile 9", breaker.Percentile{Span: 200 * ms, MinCalls: 1, Windows: 2}, window(200*ms, 2, 1), 50 * ms, 9, 0.3, 0},
+		{"percentile 100", breaker.Percentile{Windows: 1, MinCalls: 98}, window(time.Second, 1, 98), 50 * ms, 100, 0.01, 0},
 		{"percentile 150", breaker.Percentile{}, window(time.Second, 3, 100), 50 * ms, 150, 0.02, 0},
 		{"percentile 500", breaker.Percentile{Span: 100 * ms, MinCalls: 20}, window(100*ms, 3, 20), 50 * ms, 500, 0.02, 5},
 		{"percentile 900", breaker.Percentile{}, window(time.Second, 3, 100), 50 * ms, 900, 0.02, 0},

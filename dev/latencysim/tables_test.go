@@ -101,6 +101,7 @@ func TestFigures(t *testing.T) {
 		{length(131 * time.Second), "130 s"},
 		{medianAndP99([]time.Duration{never, never}), "never"},
 		{percent(0.001), "0.1 %"},
+		{percent(shareOver(1, 10)), "1 %"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("got %q, want %q", tc.got, tc.want)
