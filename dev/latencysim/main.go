@@ -38,8 +38,11 @@ func (p program) print(name string) (known bool) {
 		name  string
 		print func()
 	}{
-		{"false", p.falseOpenings}, {"thresholds", p.thresholds}, {"detection", p.detection},
-		{"stalls", p.stalls}, {"bulkheads", p.bulkheads},
+		{"false", p.falseOpenings},
+		{"thresholds", p.thresholds},
+		{"detection", p.detection},
+		{"stalls", p.stalls},
+		{"bulkheads", p.bulkheads},
 	} {
 		if name == "all" || name == t.name {
 			t.print()
