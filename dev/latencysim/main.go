@@ -202,10 +202,16 @@ func (p program) opens(s scenario, rule func() detector) string {
 	return percent(openedShare(s.times(p.rng(s.rate, float64(s.threshold), 2), p.runs)))
 }
 
+// patience is how long an opening is waited for: 60,000 calls, or half a minute.
+func patience(rate float64) time.Duration {
+	return max(30*time.Second, time.Duration(60_000/rate)*time.Second)
+}
+
 // takes is the time to open where a share of the calls becomes slow instead.
 func (p program) takes(s scenario, share float64, rule func() detector) string {
-	s.rule, s.happens, s.within = rule, degrades(share), 2*time.Minute
-	return medianAndP99(s.times(p.rng(s.rate, float64(s.threshold), share), p.runs))
+	s.rule, s.happens, s.within = rule, degrades(share), patience(s.rate)
+	took := s.times(p.rng(s.rate, float64(s.threshold), share), p.runs)
+	return medianAndP99(took, s.within)
 }
 
 func bulkheadName(n int) string {
@@ -248,20 +254,26 @@ func percent(x float64) string {
 	return fmt.Sprintf("%.3g %%", 100*x)
 }
 
-func medianAndP99(took []time.Duration) string {
-	if p50, p99 := length(at(took, 0.5)), length(at(took, 0.99)); p50 != p99 {
-		return p50 + " / " + p99
+// medianAndP99 of what opened within a time.
+func medianAndP99(took []time.Duration, within time.Duration) string {
+	p50, p99 := atLeast(at(took, 0.5), within), atLeast(at(took, 0.99), within)
+	if p50 == p99 {
+		return p50
 	}
-	return length(at(took, 0.5))
+	return p50 + " / " + p99
+}
+
+// atLeast is a duration, or that it was waited for in vain.
+func atLeast(d, within time.Duration) string {
+	if d == never {
+		return "> " + length(within)
+	}
+	return length(d)
 }
 
 func length(d time.Duration) string {
-	switch {
-	case d == never:
-		return "never"
-	case d < time.Second:
+	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
-	default:
-		return short(d.Seconds()) + " s"
 	}
+	return short(d.Seconds()) + " s"
 }
