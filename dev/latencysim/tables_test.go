@@ -10,7 +10,7 @@ import (
 // REQ-B2: a healthy consumer with 0.5 % of slow calls, at 100 calls/s, is cut off less than once in ten
 // days by the CUSUM with its defaults. docs/latency.md has the table; this is one row of it, shorter.
 func TestFalseOpeningsAreRare(t *testing.T) {
-	const days = 200
+	const days = 100
 	n := falseCUSUM(rand.New(rand.NewPCG(1, 1)), consumer{100, 0.005}, []float64{10, limit}, days*day)
 	if n[1] == 0 || float64(n[1]) >= 0.1*days {
 		t.Errorf("limit %d: got %d openings in %d days, want some and less than %g", limit, n[1], days, 0.1*days)
