@@ -143,8 +143,8 @@ type Percentile struct {
 	Span time.Duration
 	// Windows is how many in a row must be over, at least 1. Default: 3.
 	Windows int
-	// MinCalls is how many calls a window must hold to be judged, at least 1.
-	// Default: 100.
+	// MinCalls is how many calls a window must hold to be judged, at least 1: the rule is
+	// blind where fewer than MinCalls begin in a Span. Default: 100.
 	MinCalls int
 }
 
@@ -255,8 +255,9 @@ type CUSUM struct {
 	// Sick is the share of slow calls that must be told from it, above Healthy and
 	// below 1. Default: 0.02.
 	Sick float64
-	// Limit is the evidence that opens, above 0, in natural logarithms of a likelihood
-	// ratio. Default: 14.
+	// Limit is the evidence that opens, above 0 and up to 1000, in natural logarithms of a
+	// likelihood ratio. Above 100 calls a second 14 + ln(rate/100) keeps false openings as rare as
+	// they are there (docs/latency.md). Default: 14.
 	Limit float64
 }
 

@@ -148,9 +148,14 @@ func (m *model) judge(now time.Duration) (opened bool) {
 
 func (m *model) harvest(now time.Duration) (opens bool) {
 	m.ripens = math.MaxInt64
-	newest := uint64(now) >> m.shift
-	for back := uint64(ringSize); back > 0; back-- {
-		c := &m.cells[(newest+1-back)%ringSize] // wraps in the first ticks, as it must
+	oldest := uint64(now) >> m.shift
+	for i := range m.cells {
+		if m.cells[i].used {
+			oldest = min(oldest, m.cells[i].tick)
+		}
+	}
+	for i := range uint64(ringSize) {
+		c := &m.cells[(oldest+i)%ringSize]
 		if !c.used {
 			continue
 		}
