@@ -86,8 +86,8 @@ func (d *percentile) settle(horizon time.Duration) (opens bool) {
 		return false
 	}
 	opens = d.judge()
-	if window > d.window+1 {
-		d.row = 0
+	if window > d.window+1 { // an empty window ends the row
+		d.row, opens = 0, false
 	}
 	d.closedCalls, d.closedSlow = d.calls, d.slow
 	d.window, d.calls, d.slow = window, 0, 0
