@@ -76,9 +76,10 @@ func TestDocumentedSizes(t *testing.T) {
 		rules []Rule
 		want  uint64
 	}{
-		{"default", nil, 1300},
+		{"default", nil, 1100},
 		{"count", []Rule{FailureRateByCount{}}, 1800},
 		{"time", []Rule{FailureRateByTime{}}, 1600},
+		{"latency", []Rule{ConsecutiveFailures{}, Percentile{}, CUSUM{}}, 5120},
 		{"all four", []Rule{ConsecutiveFailures{}, FailureRateByCount{}, FailureRateByTime{}, lagRule()}, 2400},
 	} {
 		const n = 1000

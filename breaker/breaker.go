@@ -68,10 +68,24 @@ type Breaker struct {
 // processors fetch together.
 const lineSize = 128
 
-// settings is a Config with its defaults and what is made from it.
+// settings is what a running breaker needs of its Config.
 type settings struct {
-	Config
-	slots []*slot // Probe.Concurrent of them
+	Open     Backoff
+	Probe    Probe
+	Ramp     Ramp
+	Classify func(error) Outcome
+	Observer Observer
+
+	slots            []*slot // Probe.Concurrent of them
+	consecutiveLimit int     // see Stats.ConsecutiveLimit
+}
+
+// settings is c, which has its defaults, with the slots of old that fit.
+func (c *Config) settings(old []*slot) *settings {
+	return &settings{
+		Open: c.Open, Probe: c.Probe, Ramp: c.Ramp, Classify: c.Classify, Observer: c.Observer,
+		slots: newSlots(old, c.Probe.Concurrent), consecutiveLimit: consecutiveLimit(c.Rules),
+	}
 }
 
 // New makes a closed breaker. The error names every fault of the Config.
@@ -89,7 +103,7 @@ func newBreaker(c Config, clk clock) (*Breaker, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.since = clk.wall()
-	b.settings.Store(&settings{Config: c, slots: newSlots(nil, c.Probe.Concurrent)})
+	b.settings.Store(c.settings(nil))
 	b.installLocked(c.Rules)
 	b.measureLocked(c.Histogram)
 	t := b.tallyLocked()

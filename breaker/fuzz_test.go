@@ -121,7 +121,8 @@ func (r *fuzzRun) end(o Outcome, arg int) {
 }
 
 func (r *fuzzRun) reconfigure(arg int) {
-	c := r.b.settings.Load().Config
+	s := r.b.settings.Load()
+	c := Config{Open: s.Open, Probe: s.Probe, Ramp: s.Ramp}
 	c.Open.Jitter = -1
 	c.Rules = []Rule{
 		FailureRateByCount{Calls: 5 + arg},

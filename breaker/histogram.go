@@ -8,7 +8,7 @@ import (
 
 // A histogram counts durations in cells of a 32nd of an octave (an error of up to 1.6 %),
 // for people to read: no rule is decided by it. The layout is that of HDR histograms:
-// linear below 32 units of 1.024 µs, then 32 cells an octave; the last cell takes all from 36 minutes on.
+// linear below 32 units of 1.024 µs, then 32 cells an octave; the last cell takes all from 4.5 minutes on.
 type histogram struct {
 	cells [histogramCells]atomic.Uint32
 }
@@ -16,7 +16,7 @@ type histogram struct {
 const (
 	histogramUnit  = 10 // 2^10 ns
 	octaveBits     = 5  // 32 cells an octave
-	octaves        = 27
+	octaves        = 24
 	histogramCells = octaves << octaveBits
 )
 

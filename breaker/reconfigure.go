@@ -26,20 +26,19 @@ func (b *Breaker) Reconfigure(c Config) error {
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
 	old := b.settings.Load()
-	c.Name = b.name
-	keepFunctions(&c, &old.Config)
+	keepFunctions(&c, old)
 	before := b.mu.detectors
 	b.installLocked(c.Rules)
 	b.measureLocked(c.Histogram)
 	b.inheritLocked(before)
-	b.settings.Store(&settings{Config: c, slots: newSlots(old.slots, c.Probe.Concurrent)})
+	b.settings.Store(c.settings(old.slots))
 	b.retimeLocked()
 	word := b.word.Load()
 	b.word.Store(pack(generationOf(word), stateOf(word), b.flagsLocked()))
 	return nil
 }
 
-func keepFunctions(c, old *Config) {
+func keepFunctions(c *Config, old *settings) {
 	if c.Classify == nil {
 		c.Classify = old.Classify
 	}

@@ -45,7 +45,7 @@ func (b *Breaker) Stats() Stats {
 		Name: b.name, State: stateOf(word), Generation: generationOf(word),
 		Since: b.mu.since, Reason: b.mu.reason, OpenPeriod: b.mu.period,
 		ProbesInFlight:      b.probesInFlight(t.now),
-		ConsecutiveFailures: t.streak, ConsecutiveLimit: b.consecutiveLimit(),
+		ConsecutiveFailures: t.streak, ConsecutiveLimit: b.settings.Load().consecutiveLimit,
 		Successes: t.successes, Failures: t.failures,
 		Ignored: b.ignored.Load(), Late: b.late.Load(), Rejected: b.rejected.Load(),
 		Openings: b.mu.openings, WouldOpen: b.mu.wouldOpen, Faults: b.faults.Load(),
@@ -76,8 +76,8 @@ func (b *Breaker) probesInFlight(now time.Duration) (n int) {
 	return n
 }
 
-func (b *Breaker) consecutiveLimit() (limit int) {
-	for _, r := range b.settings.Load().Rules {
+func consecutiveLimit(rules []Rule) (limit int) {
+	for _, r := range rules {
 		if c, ok := r.(ConsecutiveFailures); ok && (limit == 0 || c.Count < limit) {
 			limit = c.Count
 		}
