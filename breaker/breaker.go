@@ -81,7 +81,7 @@ type settings struct {
 }
 
 // settings is c, which has its defaults, with the slots of old that fit.
-func (c *Config) settings(old []*slot) *settings {
+func (c Config) settings(old []*slot) *settings {
 	return &settings{
 		Open: c.Open, Probe: c.Probe, Ramp: c.Ramp, Classify: c.Classify, Observer: c.Observer,
 		slots: newSlots(old, c.Probe.Concurrent), consecutiveLimit: consecutiveLimit(c.Rules),

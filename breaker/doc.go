@@ -56,11 +56,13 @@
 //
 // # Memory
 //
-// A breaker with the default Config takes about 1 KB, measured after its first failure: 700
-// bytes for itself, the rest for its settings, probe slots and rules. With latency rules of one threshold it
-// takes 5 KB, of which 3 KB are the histogram; each further threshold adds 0.6 KB, and 6 KB more where Stats is asked. FailureRateByTime adds about 240 bytes, and FailureRateByCount about
-// 120 bytes and 8 for each of Calls * Rate, 0.5 KB by default. With all four
-// rules it takes 1.9 KB. A breaker that opened keeps one error and one timer
-// more. Nothing else grows with traffic or time, but for events that wait for
-// a slow Observer.
+// A breaker with the default Config takes about 1 KB, measured after its first
+// failure: 700 bytes for itself, the rest for its settings, probe slots and rules.
+// With latency rules of one threshold it takes 5 KB, of which 3 KB are the
+// histogram; each further threshold adds 0.6 KB, and Stats 6 KB where it is asked.
+// FailureRateByTime adds about 240 bytes, and FailureRateByCount about 120 bytes
+// and 8 for each of Calls * Rate, 0.5 KB by default. With the three rules of
+// failures and a Signal it takes 1.9 KB. A breaker that opened keeps one error and
+// one timer more. Nothing else grows with traffic or time, but for events that
+// wait for a slow Observer.
 package breaker
