@@ -63,7 +63,7 @@ type timeWindow struct {
 }
 
 func (w *timeWindow) reset(t tally) {
-	*w = timeWindow{rule: w.rule, width: w.width, step: int64(t.now / w.width), mark: t.successes, every: 1}
+	*w = timeWindow{rule: w.rule, width: w.width, step: max(0, int64(t.now/w.width)), mark: t.successes, every: 1}
 }
 
 func (w *timeWindow) failed(t tally) (Reason, bool) {
