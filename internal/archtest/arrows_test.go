@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"internal/relay":             {},
 	"breaker":                    {},
 	"limit":                      {}, // neither it nor breaker knows the other
+	"readpath":                   {"limit", "replica"},
 	"breaker/httpbreaker":        {"breaker"},
 	"replica":                    {"breaker"},
 	"replica/postgres":           {"breaker", "replica"},

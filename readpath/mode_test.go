@@ -1,0 +1,182 @@
+package readpath
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// REQ-D8: critical first, then degradable, then sheddable, each after the sustained time
+// counted anew; a relapse starts over; the time degraded is added up.
+func TestRecoveryInOrder(t *testing.T) {
+	var steps []string
+	began := time.Time{}
+	inBubble(t, func(c *Config) {
+		c.Observer.OnMode = func(m ModeChange) {
+			if began.IsZero() {
+				began = m.At
+			}
+			steps = append(steps, fmt.Sprintf("%.1f %v→%v %v", m.At.Sub(began).Seconds(), m.From, m.To, m.Given))
+		}
+	}, func(t bubble) {
+		r, f := t.r, t.f
+		f.eligible.Store(false)
+		_, _ = get(t, r, f, "related", "") // the read finds it out, before the watcher
+		wantMode(t, r, Degraded)
+		after(2 * time.Second)
+		f.eligible.Store(true)
+		if _, err := get(t, r, f, "related", ""); !errors.Is(err, ErrShed) {
+			t.Errorf("sheddable, just eligible: got %v", err)
+		}
+		after(3500 * time.Millisecond) // critical is back
+		for name, want := range map[string]Source{"balance": FromReplica, "product": FromPrimary} {
+			if res, err := get(t, r, f, name, ""); err != nil || res.Source != want {
+				t.Errorf("%s: got %+v, %v; want %v", name, res, err, want)
+			}
+		}
+		after(3 * time.Second) // degradable too
+		f.eligible.Store(false)
+		after(time.Second) // relapse
+		wantMode(t, r, Degraded)
+		f.eligible.Store(true)
+		after(10 * time.Second)
+		wantMode(t, r, Normal)
+		if got, want := r.Stats().DegradedFor.Round(time.Second), 19*time.Second; got != want {
+			t.Errorf("degraded for %v, want about %v", got, want)
+		}
+	})
+	want := []string{
+		"0.0 normal→degraded []",
+		"5.1 degraded→recovering [critical]",
+		"8.1 recovering→recovering [critical degradable]",
+		"8.6 recovering→degraded []",
+		"12.6 degraded→recovering [critical]",
+		"15.6 recovering→recovering [critical degradable]",
+		"18.6 recovering→normal [critical degradable sheddable]",
+	}
+	if fmt.Sprint(steps) != fmt.Sprint(want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(steps, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// REQ-D1: not degraded before every node was sampled once, or could not be; then without traffic too.
+func TestDegradedAtStart(t *testing.T) {
+	f := new(fake)
+	f.unsampled.Store(true)
+	inBubble(t, func(c *Config) { c.Backend = f }, func(t bubble) {
+		r := t.r
+		_, err := get(t, r, f, "related", "")
+		if !errors.Is(err, ErrShed) {
+			t.Errorf("got %v: the policy answers, though the mode is not known yet", err)
+		}
+		wantMode(t, r, Normal)
+		f.unsampled.Store(false)
+		after(lookEvery)
+		wantMode(t, r, Degraded)
+	})
+}
+
+// REQ-D9: a larger budget is an operator's first aid; the mode stays.
+func TestReconfigureWhileDegraded(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Budget = Budget{Rate: 0.01, Burst: 1} }, func(t bubble) {
+		r, f := t.r, t.f
+		f.eligible.Store(false)
+		_, _ = get(t, r, f, "balance", "")
+		if _, err := get(t, r, f, "balance", ""); !errors.Is(err, ErrDegraded) {
+			t.Fatalf("got %v", err)
+		}
+		c := testConfig(f)
+		c.Budget = Budget{Rate: 1000, Burst: 100}
+		c.Recovery = Recovery{Order: []Class{Sheddable, Critical, Degradable}, Sustain: time.Second}
+		if err := r.Reconfigure(c); err != nil {
+			t.Fatal(err)
+		}
+		wantMode(t, r, Degraded)
+		after(100 * time.Millisecond)
+		for range 50 {
+			if _, err := get(t, r, f, "balance", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.eligible.Store(true)
+		after(1500 * time.Millisecond)
+		if _, err := get(t, r, f, "related", ""); err != nil {
+			t.Errorf("sheddable is first now: %v", err)
+		}
+	})
+}
+
+// REQ-D13: told before the incident.
+func TestWarnsOfCriticalEndpointsOverBudget(t *testing.T) {
+	var got []OverBudget
+	inBubble(t, func(c *Config) {
+		c.Budget.Rate = 5
+		c.Observer.OnOverBudget = func(o OverBudget) { got = append(got, o) }
+	}, func(t bubble) {
+		r, f := t.r, t.f
+		for range 100 {
+			_, _ = get(t, r, f, "balance", "")
+			_, _ = get(t, r, f, "product", "")
+		}
+		after(20 * time.Second)
+	})
+	if len(got) != 1 || got[0] != (OverBudget{Endpoint: "balance", Rate: 10, Budget: 5}) {
+		t.Errorf("got %+v, want one warning of balance", got)
+	}
+}
+
+// Every fault at once, each naming its field (the issue's bad input).
+func TestNewNamesEveryFault(t *testing.T) {
+	_, err := New(Config{
+		Endpoints:    map[string]Endpoint{"": {Class: Critical}, "a": {}, "b": {Class: Critical, Default: 1}},
+		DefaultClass: 9,
+		Budget:       Budget{Rate: -1, Burst: -1, Concurrent: -1, CriticalShare: 1, Processes: -1},
+		Critical:     CriticalPolicy{MaxStaleness: -1},
+		Recovery:     Recovery{Order: []Class{Critical, Critical, 7}, Sustain: -1},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"Backend is nil", `Endpoints is ""`, `Endpoints["a"].Class is class(0)`, `Endpoints["b"].Default is 1`,
+		"DefaultClass is class(9)", "Budget.Rate is -1", "Budget.Burst is -1", "Budget.Concurrent is -1", "Budget.CriticalShare is 1", "Budget.Processes is -1",
+		"Critical.MaxStaleness is -1ns", "Recovery.Sustain is -1ns", "Recovery.Order[1] is critical: Order[0] is that already", "Recovery.Order[2] is class(7)",
+		"degradable is missing", "sheddable is missing",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	for c := Critical; c < classes; c++ {
+		var back Class
+		if text, _ := c.MarshalText(); back.UnmarshalText(text) != nil || back != c {
+			t.Errorf("%v: does not come back", c)
+		}
+	}
+	if err := new(Class).UnmarshalText([]byte("urgent")); err == nil || !strings.Contains(err.Error(), `"urgent"`) {
+		t.Errorf("got %v", err)
+	}
+	if got := fmt.Sprint(FromReplica, FromPrimary, FromCache, FromDefault, Source(0), Normal, Degraded, Recovering); got != "replica primary cache default none normal degraded recovering" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// The degraded decision allocates nothing (REQ-D10).
+func TestDegradedDecisionAllocatesNothing(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Budget = Budget{Rate: 0.001, Burst: 1} }, func(t bubble) {
+		r, f := t.r, t.f
+		f.eligible.Store(false)
+		_, _ = get(t, r, f, "balance", "")
+		for _, name := range []string{"balance", "product", "related", "banner"} {
+			load := f.load
+			if got := testing.AllocsPerRun(100, func() { _, _ = Get(t.Context(), r, Call{Endpoint: name}, load) }); got != 0 {
+				t.Errorf("%s: got %v allocations, want 0", name, got)
+			}
+		}
+	})
+}
