@@ -3,6 +3,7 @@ package readpath
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -213,6 +214,15 @@ func TestLoaderPanics(t *testing.T) {
 		_, err := Get(t.Context(), r, Call{Endpoint: "product", Key: "1"}, boom)
 		if !errors.Is(err, errUnwound) {
 			t.Errorf("got %v", err)
+		}
+		exit := func(ctx context.Context) (string, error) {
+			if ctx.Value(fakeKey{}).(asked).req.PrimaryOnly {
+				runtime.Goexit()
+			}
+			return f.load(ctx)
+		}
+		if _, err = Get(t.Context(), r, Call{Endpoint: "product", Key: "2"}, exit); !errors.Is(err, errUnwound) {
+			t.Errorf("Goexit: got %v", err)
 		}
 		if res, err := get(t, r, f, "product", "1"); err != nil || res.Source != FromPrimary {
 			t.Errorf("afterwards: got %+v, %v", res, err)

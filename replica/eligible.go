@@ -1,0 +1,42 @@
+package replica
+
+// Eligible returns how many replicas may take such a read now, whatever they have in flight:
+// for those who decide about many reads, not one. It reads memory only. With PrimaryOnly it is 1 if
+// the primary may be read, else 0.
+func (s *Set) Eligible(r Requirement) (count int) {
+	if r.PrimaryOnly {
+		if s.ctx.Err() != nil || s.primary.view.Load().condition == NotPrimary {
+			return 0
+		}
+		return 1
+	}
+	nodes, st, now, seen := *s.replicas.Load(), s.settings.Load(), s.now(), s.primarySeen.Load()
+	for _, n := range nodes {
+		if n.Name == r.Except || !n.admits() {
+			continue
+		}
+		if c, _ := n.view.Load().check(now, st, &r, seen); c == Fit {
+			count++
+		}
+	}
+	return count
+}
+
+// Sampled reports whether each node's first sample has come or failed.
+func (s *Set) Sampled() bool {
+	for _, n := range *s.replicas.Load() {
+		if !n.sampled() {
+			return false
+		}
+	}
+	return s.primary.sampled()
+}
+
+func (n *node) sampled() bool {
+	select {
+	case <-n.first:
+		return true
+	default:
+		return false
+	}
+}
