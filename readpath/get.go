@@ -39,6 +39,12 @@ type Result[T any] struct {
 // that outlives the call. Its error is returned as it is, but for one that matches
 // replica.ErrNoReplica, which means that the class's policy answers. A refusal is a [*RefusedError].
 func Get[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
+	res, err := answer(ctx, r, c, load)
+	note(ctx, &res, err)
+	return res, err
+}
+
+func answer[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
 	ep, class, err := r.find(c)
 	if err != nil {
 		return Result[T]{}, err
