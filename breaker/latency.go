@@ -32,7 +32,9 @@ type latencyWindow struct {
 //
 // Zero to in use: by compare-and-swap, by the first call of a tick. In use to zero: under
 // Breaker.mu, when it is judged or forgotten. Calls add to it; the sum tells whether
-// it still is their tick, and if not they take their part away again.
+// it still is their tick, and if not they take their part away again. What is taken away goes by
+// compare-and-swap: an add of a negative number to a cell that was emptied meanwhile
+// would look like millions of slow calls.
 type latencyCell struct {
 	word atomic.Uint64
 	last atomic.Int64 // no call of the tick began later; an earlier tick's for a moment
@@ -102,11 +104,20 @@ func (c *latencyCell) add(tag, n uint64) bool {
 	if c.word.Load()&tickMask != tag {
 		return false
 	}
-	if c.word.Add(n)&tickMask != tag {
-		c.word.Add(-n)
+	if w := c.word.Add(n); w&tickMask != tag {
+		c.takeBack(w, n)
 		return false
 	}
 	return true
+}
+
+// takeBack undoes an add of n whose sum was w, of another tick. Once that one is emptied, n went with
+// it. The loop ends: each further turn needs a change by somebody else.
+func (c *latencyCell) takeBack(w, n uint64) {
+	seen := w & tickMask
+	for w&tickMask == seen && !c.word.CompareAndSwap(w, w-n) {
+		w = c.word.Load()
+	}
 }
 
 // end counts the end of a call that began then, if it was not slow, and returns how many
@@ -121,7 +132,7 @@ func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 	}
 	w := c.word.Add(fastOne)
 	if w&tickMask != tag {
-		c.word.Add(^uint64(fastOne - 1))
+		c.takeBack(w, fastOne)
 	}
 	return w & fastMask
 }
@@ -131,7 +142,9 @@ func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 func (l *latencyWindow) withdraw(began, now time.Duration) {
 	if began >= l.born && now-began < l.threshold {
 		c, tag := l.at(began)
-		c.add(tag, ^uint64(beganOne-1))
+		if w := c.word.Load(); w&tickMask == tag {
+			c.takeBack(w, beganOne)
+		}
 	}
 }
 
@@ -200,9 +213,11 @@ func tickOf(w, newest uint64) uint64 {
 	return newest - (newest-w>>beganBits)&mask
 }
 
-// forget empties every cell.
+// forget empties every cell. One that is not in use holds at most what a call takes away again.
 func (l *latencyWindow) forget() {
 	for i := range l.cells {
-		l.cells[i].word.Store(0)
+		if c := &l.cells[i]; c.word.Load()&inUse != 0 {
+			c.word.Store(0)
+		}
 	}
 }

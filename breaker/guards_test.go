@@ -1,0 +1,287 @@
+package breaker
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// Guards against what only happens between two steps of another goroutine. These tests make it happen:
+// by a clock that does something when it is asked, by words from before, or by a lock that
+// is held. docs/mutations.md lists what each of them is for.
+
+// A hookClock does something once, the next time that it is asked for an instant.
+type hookClock struct {
+	fakeClock
+	onSince, onWall func()
+}
+
+func (c *hookClock) since() time.Duration {
+	call(&c.onSince)
+	return c.fakeClock.since()
+}
+
+func (c *hookClock) wall() time.Time {
+	call(&c.onWall)
+	return c.fakeClock.wall()
+}
+
+func call(hook *func()) {
+	if f := *hook; f != nil {
+		*hook = nil
+		f()
+	}
+}
+
+func newHooked(t *testing.T, c Config) (*Breaker, *hookClock) {
+	t.Helper()
+	clk := &hookClock{fakeClock: fakeClock{now: time.Hour}}
+	c.Open.Jitter = -1
+	b, err := newBreaker(c, clk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, clk
+}
+
+func force(t *testing.T, b *Breaker) {
+	t.Helper()
+	if err := b.Force(Closed, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begun is how many calls the breaker's only latency window holds, of those in use and not.
+func begun(b *Breaker) (n uint64) {
+	for i := range b.measure.Load().windows[0].cells {
+		n += b.measure.Load().windows[0].cells[i].word.Load() &^ tickMask >> 22
+	}
+	return n
+}
+
+func wantBegun(t *testing.T, b *Breaker, want uint64) {
+	t.Helper()
+	if got := begun(b); got != want {
+		t.Fatalf("calls in the window: got %d, want %d", got, want)
+	}
+}
+
+// The cell is of the new generation before the word is.
+func TestCellMovesBeforeTheWord(t *testing.T) {
+	b, clk := newHooked(t, Config{})
+	clk.onWall = func() {
+		if sameGeneration(b.cell.Load(), b.word.Load()) {
+			t.Error("the cell is of the generation of the word, in the midst of a move")
+		}
+	}
+	b.Trip(Reason{})
+	if clk.onWall != nil {
+		t.Fatal("the move asked for no time")
+	}
+}
+
+// A call that begins in the midst of a move, under the word before, is forgotten with it.
+func TestWindowsAreForgottenAfterTheWord(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{}))
+	runN(t, b, 1, nil) // so that the next one needs no lock
+	clk.onWall = func() { start(t, b) }
+	force(t, b)
+	wantBegun(t, b, 0)
+}
+
+// A call that was admitted under the word before is not counted under the next one.
+func TestStaleBeginsAreTakenBack(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{}))
+	stale := b.word.Load()
+	force(t, b)
+	start(t, b)
+	if _, ok := b.quickBegin(stale); ok {
+		t.Error("quickBegin: got ok under a word from before")
+	}
+	wantBegun(t, b, 1)
+	if got := b.begin(&Permit{b: b, word: stale}, clk.now); got != again {
+		t.Errorf("begin: got %d under a word from before, want %d", got, again)
+	}
+	wantBegun(t, b, 1)
+}
+
+// An ignored call of an older generation takes nothing from the newer one, in the same tick.
+func TestStaleIgnoredCallWithdrawsNothing(t *testing.T) {
+	b, _ := newHooked(t, slowConfig(SlowCallRate{}))
+	p := start(t, b)
+	force(t, b)
+	start(t, b)
+	p.DoneAs(Ignored, nil)
+	wantBegun(t, b, 1)
+}
+
+// A call goes into every window or into none.
+func TestCallIsInEveryWindowOrInNone(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{}, CUSUM{Threshold: 200 * ms}))
+	m := b.measure.Load()
+	c, tag := m.windows[1].at(clk.now)
+	c.word.Store(tag ^ 1<<beganBits) // another tick, not judged yet
+	if m.begin(clk.now) {
+		t.Error("begin: got true where the second window has no room")
+	}
+	wantBegun(t, b, 0)
+}
+
+// Nobody waits for the lock of a closed breaker: neither a call that finds a tick to be judged, which then goes
+// unmeasured, nor a success that finds a step to be begun. (A fault here hangs.)
+func TestClosedPathNeverWaits(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{}, FailureRateByTime{}))
+	l := b.measure.Load().windows[0]
+	runN(t, b, 1, nil)
+	clk.now += latencyTicks * l.tick() // the same cell
+	b.mu.Lock()
+	p := start(t, b)
+	clk.now += 2 * time.Second
+	p.Done(nil)
+	b.mu.Unlock()
+	if p := start(t, b); p.word&measuredFlag == 0 {
+		t.Error("with the lock free again: the call goes unmeasured")
+	}
+	if s := b.Stats(); s.Successes != 2 {
+		t.Errorf("got %d successes, want 2", s.Successes)
+	}
+}
+
+// The end of a call that could not be measured is not looked for in the tick that had its cell.
+func TestCallWithoutRoomIsUnmeasured(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{}))
+	runN(t, b, 1, nil)
+	clk.now += latencyTicks * b.measure.Load().windows[0].tick()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := start(t, b); p.word&measuredFlag != 0 {
+		t.Error("got a measured call, where its cell holds another tick")
+	}
+}
+
+// A caller that was about to reserve when the settings changed asks again under the new ones.
+func TestReservationUnderOldSettingsIsGivenBack(t *testing.T) {
+	c := Config{Probe: Probe{Concurrent: 2, Successes: 2}}
+	b, clk := newHooked(t, c)
+	b.Trip(Reason{})
+	clk.advance(time.Second)
+	start(t, b)
+	clk.onSince = func() {
+		c.Probe.Concurrent = 1
+		if err := b.Reconfigure(c); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := b.Allow(); err == nil {
+		t.Error("got a second probe, where the settings allow one")
+	}
+}
+
+// Calls that add to a cell while it is emptied take their part away again, and no more.
+func TestCellStress(t *testing.T) {
+	l := newLatencyWindow(50*ms, 0)
+	c, tag := l.at(0)
+	var adders sync.WaitGroup
+	for range 3 {
+		adders.Go(func() {
+			for i := range 200_000 {
+				switch i % 3 {
+				case 0:
+					c.add(tag, beganOne)
+				case 1:
+					l.end(0, 0)
+				default:
+					l.withdraw(0, 0)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { adders.Wait(); close(over) }()
+	for done := false; !done; {
+		select {
+		case <-over:
+			done = true
+		default:
+		}
+		c.word.CompareAndSwap(0, tag|100_000*beganOne) // more than are withdrawn
+		l.forget()
+	}
+	if got := c.word.Load(); got != 0 {
+		t.Errorf("got %#x in a cell that is free, want 0", got)
+	}
+}
+
+// The same of the quick way of a call.
+func TestQuickBeginStress(t *testing.T) {
+	b := mustNew(t, slowConfig(SlowCallRate{}))
+	var callers sync.WaitGroup
+	for range 3 {
+		callers.Go(func() {
+			for range 100_000 {
+				b.quickBegin(b.word.Load())
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { callers.Wait(); close(over) }()
+	for done := false; !done; {
+		select {
+		case <-over:
+			done = true
+		default:
+		}
+		run(b, nil)
+		force(t, b)
+	}
+	wantBegun(t, b, 0)
+}
+
+// Taking back where the cell was emptied meanwhile takes nothing from what came after.
+func TestTakeBackAfterTheCellWasEmptied(t *testing.T) {
+	l := newLatencyWindow(50*ms, 0)
+	c, tag := l.at(0)
+	w := c.word.Add(fastOne) // of a cell that is free
+	c.word.Store(0)
+	c.word.Store(tag | beganOne)
+	c.takeBack(w, fastOne)
+	if got := c.word.Load(); got != tag|beganOne {
+		t.Errorf("got %#x, want %#x", got, tag|beganOne)
+	}
+}
+
+// A call that began before a window was made is not in it, also if another began in the same tick after that.
+func TestCallsFromBeforeAWindowAreNotInIt(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{}))
+	ps := []*Permit{start(t, b), start(t, b)}
+	clk.now += 1
+	if err := b.Reconfigure(slowConfig(CUSUM{Threshold: 60 * ms})); err != nil {
+		t.Fatal(err)
+	}
+	start(t, b)
+	ps[0].DoneAs(Ignored, nil)
+	ps[1].Done(nil)
+	wantBegun(t, b, 1)
+	c, _ := b.measure.Load().windows[0].at(clk.now)
+	if got := c.word.Load() & fastMask; got != 0 {
+		t.Errorf("got %d calls that ended in time, want 0", got)
+	}
+}
+
+// A tick is ripe only once its last call is as old as the threshold.
+func TestTickIsRipeAfterItsLastCall(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{Rate: 0.4, MinCalls: 1}))
+	l := b.measure.Load().windows[0]
+	clk.now = clk.now>>l.shift<<l.shift + l.tick() // the begin of a tick
+	runN(t, b, 1, nil)
+	clk.now += l.tick() - 1 // the last instant of it
+	p := start(t, b)
+	clk.now += 50*ms - 1
+	other := start(t, b) // looks for what is ripe
+	wantState(t, b, Closed)
+	p.Done(nil) // just in time
+	other.Done(nil)
+	clk.now += 100 * ms
+	runN(t, b, 1, nil)
+	wantState(t, b, Closed)
+}
