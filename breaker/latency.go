@@ -37,7 +37,7 @@ type latencyWindow struct {
 // would look like millions of slow calls.
 type latencyCell struct {
 	word atomic.Uint64
-	last atomic.Int64 // no call of the tick began later; an earlier tick's for a moment
+	last atomic.Int64 // no call of the tick began later, and hardly any long before
 }
 
 const (
@@ -77,14 +77,15 @@ func (l *latencyWindow) due(now time.Duration) bool {
 // nobody could judge what is still in the cell.
 func (l *latencyWindow) begin(now time.Duration) bool {
 	c, tag := l.at(now)
-	if c.word.Load()&tickMask != tag {
-		if !c.word.CompareAndSwap(0, tag|beganOne) {
-			return c.add(tag, beganOne) // another call was first
+	switch w := c.word.Load(); {
+	case w&tickMask == tag:
+		c.raiseLast(now, now+l.tick()/lastSlack)
+	case w == 0:
+		c.raiseLast(now, now) // first: it tells which tick the word means
+		if c.word.CompareAndSwap(0, tag|beganOne) {
+			return true
 		}
-		c.raiseLast(now, now)
-		return true
 	}
-	c.raiseLast(now, now+l.tick()/lastSlack)
 	return c.add(tag, beganOne)
 }
 
@@ -157,20 +158,20 @@ type ripe struct {
 // harvest empties the ripe cells, the oldest first, and hands them to take until that says
 // stop. It runs under Breaker.mu.
 func (l *latencyWindow) harvest(now time.Duration, take func(ripe) (stop bool)) {
-	newest, next := uint64(now)>>l.shift, time.Duration(math.MaxInt64)
+	next := time.Duration(math.MaxInt64)
 	defer func() { l.ripens.Store(int64(next)) }()
-	oldest := l.oldest(newest)
+	oldest := l.oldest(uint64(now) >> l.shift)
 	for i := range uint64(latencyTicks) {
 		c := &l.cells[(oldest+i)%latencyTicks]
 		w := c.word.Load()
 		if w&inUse == 0 {
 			continue
 		}
-		if at := l.ripeAt(c, w, newest); at > now {
+		if at := l.ripeAt(c, w); at > now {
 			next = min(next, at)
 			continue
 		}
-		if r, ok := l.empty(c, newest); ok && take(r) {
+		if r, ok := l.empty(c); ok && take(r) {
 			return
 		}
 	}
@@ -181,25 +182,25 @@ func (l *latencyWindow) oldest(newest uint64) uint64 {
 	oldest := newest
 	for i := range l.cells {
 		if w := l.cells[i].word.Load(); w&inUse != 0 {
-			oldest = min(oldest, tickOf(w, newest))
+			oldest = min(oldest, l.tickOf(&l.cells[i], w))
 		}
 	}
 	return oldest
 }
 
 // empty takes what is in a cell out of it.
-func (l *latencyWindow) empty(c *latencyCell, newest uint64) (ripe, bool) {
+func (l *latencyWindow) empty(c *latencyCell) (ripe, bool) {
 	w := c.word.Swap(0)
 	began, fast := w&^tickMask>>22, w&fastMask
 	return ripe{
-		at:    time.Duration(tickOf(w, newest) << l.shift),
+		at:    time.Duration(l.tickOf(c, w) << l.shift),
 		calls: began, slow: began - min(fast, began),
 	}, w&inUse != 0 && began > 0
 }
 
 // ripeAt is when no call of a cell can end within the threshold any more.
-func (l *latencyWindow) ripeAt(c *latencyCell, w, newest uint64) time.Duration {
-	begin := time.Duration(tickOf(w, newest) << l.shift)
+func (l *latencyWindow) ripeAt(c *latencyCell, w uint64) time.Duration {
+	begin := time.Duration(l.tickOf(c, w) << l.shift)
 	end, last := begin+l.tick(), time.Duration(c.last.Load())
 	if last < begin || last > end {
 		last = end
@@ -207,10 +208,12 @@ func (l *latencyWindow) ripeAt(c *latencyCell, w, newest uint64) time.Duration {
 	return last + l.threshold
 }
 
-// tickOf is the tick of a word: the newest one that fits and is not later than newest.
-func tickOf(w, newest uint64) uint64 {
-	const mask = inUse>>beganBits - 1
-	return newest - (newest-w>>beganBits)&mask
+// tickOf is the tick of a word: of those that fit the one nearest to the cell's last. It may be later than the
+// instant for which somebody judges, who has waited meanwhile.
+func (l *latencyWindow) tickOf(c *latencyCell, w uint64) uint64 {
+	const above = 64 - (63 - beganBits)
+	last := uint64(c.last.Load()) >> l.shift
+	return last - uint64(int64((last-w>>beganBits)<<above)>>above)
 }
 
 // forget empties every cell. One that is not in use holds at most what a call takes away again.
