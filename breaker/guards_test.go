@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -182,31 +183,27 @@ func TestCellStress(t *testing.T) {
 	l := newLatencyWindow(50*ms, 0)
 	c, tag := l.at(0)
 	var adders sync.WaitGroup
-	for range 3 {
+	for _, op := range []func(){
+		func() { c.add(tag, beganOne) },
+		func() { l.end(0, 0) },
+		func() { l.withdraw(0, 0) },
+	} {
 		adders.Go(func() {
-			for i := range 200_000 {
-				switch i % 3 {
-				case 0:
-					c.add(tag, beganOne)
-				case 1:
-					l.end(0, 0)
-				default:
-					l.withdraw(0, 0)
-				}
+			for range rounds(t, 1_000_000) {
+				op()
 			}
 		})
 	}
-	over := make(chan struct{})
-	go func() { adders.Wait(); close(over) }()
-	for done := false; !done; {
-		select {
-		case <-over:
-			done = true
-		default:
+	var over atomic.Bool
+	go func() { adders.Wait(); over.Store(true) }()
+	for !over.Load() {
+		c.word.CompareAndSwap(0, tag|1_000_000*beganOne) // more than are withdrawn
+		if w := c.word.Load(); w&inUse != 0 && w&tickMask != tag {
+			t.Fatalf("got %#x: the tick of nobody", w)
 		}
-		c.word.CompareAndSwap(0, tag|100_000*beganOne) // more than are withdrawn
 		l.forget()
 	}
+	l.forget()
 	if got := c.word.Load(); got != 0 {
 		t.Errorf("got %#x in a cell that is free, want 0", got)
 	}
@@ -242,6 +239,10 @@ func TestTakeBackAfterTheCellWasEmptied(t *testing.T) {
 	l := newLatencyWindow(50*ms, 0)
 	c, tag := l.at(0)
 	w := c.word.Add(fastOne) // of a cell that is free
+	l.forget()
+	if c.word.Load() != w {
+		t.Error("forget took away from a cell that is free")
+	}
 	c.word.Store(0)
 	c.word.Store(tag | beganOne)
 	c.takeBack(w, fastOne)

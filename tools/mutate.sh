@@ -19,7 +19,7 @@ try() { # NAME
   git -C "$copy" apply "$patch" || { fault "$1 does not apply any more: mend the patch"; return; }
   if ! (cd "$copy" && go test -c -o /dev/null ./breaker) >"$log" 2>&1; then
     fault "$1 does not compile: $(tail -n 3 "$log")"
-  elif (cd "$copy" && go test -count=1 -timeout 60s ./breaker && go test -count=1 -timeout 180s ./dev/breakermodel -rapid.nofailfile) >"$log" 2>&1; then
+  elif (cd "$copy" && go test -count=1 -failfast -timeout 60s ./breaker && go test -count=1 -timeout 180s ./dev/breakermodel -rapid.nofailfile) >"$log" 2>&1; then
     fault "$1 survives: write the test that it breaks"
   else
     printf '%-45s %s\n' "$1" "$(grep -m 1 -oE -e '--- FAIL: \w+' -e 'test timed out' -e '^(panic|fatal error): .*' "$log")"
