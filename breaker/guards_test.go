@@ -190,16 +190,20 @@ func TestCellStress(t *testing.T) {
 	} {
 		adders.Go(func() {
 			for range rounds(t, 1_000_000) {
-				op()
+				if w := c.word.Load(); w&fastMask < 1<<20 && w&^tickMask>>22-1<<20 < 1<<21 { // counts have 22 bits
+					op()
+				}
 			}
 		})
 	}
 	var over atomic.Bool
 	go func() { adders.Wait(); over.Store(true) }()
 	for !over.Load() {
-		c.word.CompareAndSwap(0, tag|1_000_000*beganOne) // more than are withdrawn
-		if w := c.word.Load(); w&inUse != 0 && w&tickMask != tag {
-			t.Fatalf("got %#x: the tick of nobody", w)
+		c.word.CompareAndSwap(0, tag|1<<21*beganOne)
+		for range 50 { // while it is in use
+			if w := c.word.Load(); w&inUse != 0 && w&tickMask != tag {
+				t.Fatalf("got %#x: the tick of nobody", w)
+			}
 		}
 		l.forget()
 	}
@@ -234,20 +238,37 @@ func TestQuickBeginStress(t *testing.T) {
 	wantBegun(t, b, 0)
 }
 
-// Taking back where the cell was emptied meanwhile takes nothing from what came after.
-func TestTakeBackAfterTheCellWasEmptied(t *testing.T) {
+// A part that went into a cell which was emptied meanwhile is taken away again; once that cell is emptied too, nothing is.
+func TestPartOfAnEmptiedCellIsTakenBack(t *testing.T) {
 	l := newLatencyWindow(50*ms, 0)
 	c, tag := l.at(0)
-	w := c.word.Add(fastOne) // of a cell that is free
-	l.forget()
-	if c.word.Load() != w {
-		t.Error("forget took away from a cell that is free")
+	if sum := c.put(tag, fastOne); sum&tickMask == tag || c.word.Load() != 0 {
+		t.Errorf("a free cell: got the sum %#x and then %#x", sum, c.word.Load())
 	}
-	c.word.Store(0)
+	c.word.Store(fastOne) // of somebody who has not taken it away yet
+	l.forget()
+	if got := c.word.Load(); got != fastOne {
+		t.Errorf("forget took away from a cell that is free: got %#x", got)
+	}
 	c.word.Store(tag | beganOne)
-	c.takeBack(w, fastOne)
+	c.takeBack(0, fastOne)
 	if got := c.word.Load(); got != tag|beganOne {
-		t.Errorf("got %#x, want %#x", got, tag|beganOne)
+		t.Errorf("taken from what came after: got %#x, want %#x", got, tag|beganOne)
+	}
+}
+
+// A period that TripFor lengthens keeps the jitter that was drawn for the opening.
+func TestLongerPeriodKeepsItsJitter(t *testing.T) {
+	clk := &fakeClock{}
+	b, err := newBreaker(Config{}, clk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Trip(Reason{})
+	b.mu.jitter = 7 * ms
+	b.TripFor(5*time.Second, Reason{})
+	if got := b.Stats().RetryAfter; got != 5*time.Second+7*ms {
+		t.Errorf("RetryAfter: got %v, want 5.007s", got)
 	}
 }
 
@@ -285,4 +306,18 @@ func TestTickIsRipeAfterItsLastCall(t *testing.T) {
 	clk.now += 100 * ms
 	runN(t, b, 1, nil)
 	wantState(t, b, Closed)
+}
+
+// A tick that gets ripe in the midst of another one is judged by the next call, not by the next tick's first.
+func TestRipeTickIsJudgedByTheNextCall(t *testing.T) {
+	b, clk := newHooked(t, slowConfig(SlowCallRate{Rate: 0.1, MinCalls: 1}))
+	tick := b.measure.Load().windows[0].tick()
+	clk.now = clk.now / tick * tick
+	start(t, b) // hangs
+	clk.now += 50 * ms / tick * tick
+	start(t, b) // the first one of a tick: nothing is ripe
+	clk.now += 50 * ms % tick
+	if run(b, nil) {
+		t.Errorf("got a call, want a refusal: %+v", b.Stats())
+	}
 }

@@ -102,22 +102,26 @@ func (c *latencyCell) raiseLast(now, to time.Duration) {
 
 // add counts for the tick of tag only.
 func (c *latencyCell) add(tag, n uint64) bool {
-	if c.word.Load()&tickMask != tag {
-		return false
-	}
-	if w := c.word.Add(n); w&tickMask != tag {
-		c.takeBack(w, n)
-		return false
-	}
-	return true
+	return c.word.Load()&tickMask == tag && c.put(tag, n)&tickMask == tag
 }
 
-// takeBack undoes an add of n whose sum was w, of another tick. Once that one is emptied, n went with
-// it. The loop ends: each further turn needs a change by somebody else.
-func (c *latencyCell) takeBack(w, n uint64) {
-	seen := w & tickMask
-	for w&tickMask == seen && !c.word.CompareAndSwap(w, w-n) {
-		w = c.word.Load()
+// put is add where the tick was right a moment ago, and returns the sum.
+func (c *latencyCell) put(tag, n uint64) (sum uint64) {
+	sum = c.word.Add(n)
+	if sum&tickMask != tag {
+		c.takeBack(sum&tickMask, n)
+	}
+	return sum
+}
+
+// takeBack takes n out of a cell that has the tick of tag. Once the cell is emptied, n went with it. The loop
+// ends: each further turn needs a change by somebody else.
+func (c *latencyCell) takeBack(tag, n uint64) {
+	for {
+		w := c.word.Load()
+		if w&tickMask != tag || c.word.CompareAndSwap(w, w-n) {
+			return
+		}
 	}
 }
 
@@ -131,11 +135,7 @@ func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 	if c.word.Load()&tickMask != tag {
 		return 0
 	}
-	w := c.word.Add(fastOne)
-	if w&tickMask != tag {
-		c.takeBack(w, fastOne)
-	}
-	return w & fastMask
+	return c.put(tag, fastOne) & fastMask
 }
 
 // withdraw takes a call back that ended before it could be slow and says nothing about
@@ -143,9 +143,7 @@ func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 func (l *latencyWindow) withdraw(began, now time.Duration) {
 	if began >= l.born && now-began < l.threshold {
 		c, tag := l.at(began)
-		if w := c.word.Load(); w&tickMask == tag {
-			c.takeBack(w, beganOne)
-		}
+		c.takeBack(tag, beganOne)
 	}
 }
 

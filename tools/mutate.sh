@@ -16,6 +16,7 @@ fault() {
 
 try() { # NAME
   local patch=$PWD/dev/mutations/$1.patch log=$copy/mutant.log
+  grep -q "mutations/$1.patch" docs/mutations.md || fault "$1 is not in docs/mutations.md: add its line"
   git -C "$copy" apply "$patch" || { fault "$1 does not apply any more: mend the patch"; return; }
   if ! (cd "$copy" && go test -c -o /dev/null ./breaker) >"$log" 2>&1; then
     fault "$1 does not compile: $(tail -n 3 "$log")"
