@@ -312,9 +312,9 @@ func TestTickIsRipeAfterItsLastCall(t *testing.T) {
 func TestRipeTickIsJudgedByTheNextCall(t *testing.T) {
 	b, clk := newHooked(t, slowConfig(SlowCallRate{Rate: 0.1, MinCalls: 1}))
 	tick := b.measure.Load().windows[0].tick()
-	clk.now = clk.now / tick * tick
+	clk.now = clk.now.Truncate(tick)
 	start(t, b) // hangs
-	clk.now += 50 * ms / tick * tick
+	clk.now += (50 * ms).Truncate(tick)
 	start(t, b) // the first one of a tick: nothing is ripe
 	clk.now += 50 * ms % tick
 	if run(b, nil) {
