@@ -316,8 +316,31 @@ func TestRipeTickIsJudgedByTheNextCall(t *testing.T) {
 	start(t, b) // hangs
 	clk.now += (50 * ms).Truncate(tick)
 	start(t, b) // the first one of a tick: nothing is ripe
-	clk.now += 50 * ms % tick
+	clk.now += 50*ms%tick - 1
+	start(t, b) // moves the last of its tick on, so that the next one is quick
+	clk.now++
 	if run(b, nil) {
 		t.Errorf("got a call, want a refusal: %+v", b.Stats())
+	}
+}
+
+// A cell in use is never seen with the last of an older tick, from which its own could not be told.
+func TestLastTellsTheTickStress(t *testing.T) {
+	l := newLatencyWindow(50*ms, 0)
+	c, _ := l.at(0)
+	var over atomic.Bool
+	go func() {
+		defer over.Store(true)
+		for i := range rounds(t, 1_000_000) {
+			l.begin(time.Duration(i) * latencyTicks * l.tick()) // the same cell each time
+			c.word.Store(0)
+		}
+	}()
+	for !over.Load() {
+		w := c.word.Load()
+		last := time.Duration(c.last.Load())
+		if _, tag := l.at(last); w&inUse != 0 && w&tickMask != tag && c.word.Load() == w {
+			t.Fatalf("tick %d is in use, its last is of tick %d", w&^inUse>>beganBits, last>>l.shift)
+		}
 	}
 }
