@@ -206,12 +206,12 @@ func (l *latencyWindow) ripeAt(c *latencyCell, w uint64) time.Duration {
 	return last + l.threshold
 }
 
-// tickOf is the tick of a word: of those that fit the one nearest to the cell's last. It may be later than the
-// instant for which somebody judges, who has waited meanwhile.
+// tickOf is the tick of a word: of those that fit the newest that is not later than the cell's last. It may be
+// later than the instant for which somebody judges, who has waited meanwhile.
 func (l *latencyWindow) tickOf(c *latencyCell, w uint64) uint64 {
-	const above = 64 - (63 - beganBits)
+	const mask = inUse>>beganBits - 1
 	last := uint64(c.last.Load()) >> l.shift
-	return last - uint64(int64((last-w>>beganBits)<<above)>>above)
+	return last - (last-w>>beganBits)&mask
 }
 
 // forget empties every cell. One that is not in use holds at most what a call takes away again.
