@@ -1,8 +1,8 @@
 package breaker
 
 // DryRun makes a rule report to Observer.OnWouldOpen, once as long as it holds, instead of
-// opening: to try a threshold on live traffic. What it measures is not reset by a report. A
-// Signal in it keeps nothing from closing either.
+// opening: to try a threshold on live traffic. It reports in Closed only. What it measures is not
+// reset by a report; Reconfigure lets it report again. A Signal in it keeps nothing from closing either.
 type DryRun struct {
 	// Rule is what is tried. Required.
 	Rule Rule

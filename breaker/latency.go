@@ -32,10 +32,12 @@ type latencyWindow struct {
 //
 // Zero to in use: by compare-and-swap, by the first call of a tick. In use to zero: under
 // Breaker.mu, when it is judged or forgotten. Calls add to it; the sum tells whether
-// it still is their tick, and if not they take their part away again.
+// it still is their tick, and if not they take their part away again. What is taken away goes by
+// compare-and-swap: an add of a negative number to a cell that was emptied meanwhile
+// would look like millions of slow calls.
 type latencyCell struct {
 	word atomic.Uint64
-	last atomic.Int64 // no call of the tick began later; an earlier tick's for a moment
+	last atomic.Int64 // no call of the tick began later, and hardly any long before
 }
 
 const (
@@ -77,14 +79,15 @@ func (l *latencyWindow) due(now time.Duration) bool {
 // nobody could judge what is still in the cell.
 func (l *latencyWindow) begin(now time.Duration) bool {
 	c, tag := l.at(now)
-	if c.word.Load()&tickMask != tag {
-		if !c.word.CompareAndSwap(0, tag|beganOne) {
-			return c.add(tag, beganOne) // another call was first
+	switch w := c.word.Load(); {
+	case w&tickMask == tag:
+		c.raiseLast(now, now+l.tick()/lastSlack)
+	case w == 0:
+		c.raiseLast(now, now) // first: it tells which tick the word means
+		if c.word.CompareAndSwap(0, tag|beganOne) {
+			return true
 		}
-		c.raiseLast(now, now)
-		return true
 	}
-	c.raiseLast(now, now+l.tick()/lastSlack)
 	return c.add(tag, beganOne)
 }
 
@@ -101,14 +104,30 @@ func (c *latencyCell) raiseLast(now, to time.Duration) {
 
 // add counts for the tick of tag only.
 func (c *latencyCell) add(tag, n uint64) bool {
-	if c.word.Load()&tickMask != tag {
-		return false
+	return c.word.Load()&tickMask == tag && c.put(tag, n)&tickMask == tag
+}
+
+// put is add where the tick was right a moment ago, and returns the sum.
+func (c *latencyCell) put(tag, n uint64) (sum uint64) {
+	sum = c.word.Add(n)
+	if sum&tickMask != tag {
+		c.takeBack(sum&tickMask, n)
 	}
-	if c.word.Add(n)&tickMask != tag {
-		c.word.Add(-n)
-		return false
+	return sum
+}
+
+// takeBack takes n out of a cell that has the tick of tag. Once that is emptied, n went with it, and
+// false is returned. The loop ends: each further turn needs a change by somebody else.
+func (c *latencyCell) takeBack(tag, n uint64) bool {
+	for {
+		w := c.word.Load()
+		if w&tickMask != tag {
+			return tag&inUse == 0
+		}
+		if c.word.CompareAndSwap(w, w-n) {
+			return true
+		}
 	}
-	return true
 }
 
 // end counts the end of a call that began then, if it was not slow and its tick has not been
@@ -121,12 +140,14 @@ func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 	if c.word.Load()&tickMask != tag {
 		return 0
 	}
-	w := c.word.Add(fastOne)
-	if w&tickMask != tag {
-		c.word.Add(^uint64(fastOne - 1))
+	sum := c.word.Add(fastOne)
+	if sum&tickMask == tag {
+		return sum & fastMask
+	}
+	if c.takeBack(sum&tickMask, fastOne) {
 		return 0
 	}
-	return w & fastMask
+	return 1 // it went with the tick that the cell was emptied of
 }
 
 // withdraw takes a call back that ended before it could be slow and says nothing about
@@ -134,7 +155,7 @@ func (l *latencyWindow) end(began, now time.Duration) (fast uint64) {
 func (l *latencyWindow) withdraw(began, now time.Duration) {
 	if began >= l.born && now-began < l.threshold {
 		c, tag := l.at(began)
-		c.add(tag, ^uint64(beganOne-1))
+		c.takeBack(tag, beganOne)
 	}
 }
 
@@ -147,20 +168,20 @@ type ripe struct {
 // harvest empties the ripe cells, the oldest first, and hands them to take until that says
 // stop. It runs under Breaker.mu.
 func (l *latencyWindow) harvest(now time.Duration, take func(ripe) (stop bool)) {
-	newest, next := uint64(now)>>l.shift, time.Duration(math.MaxInt64)
+	next := time.Duration(math.MaxInt64)
 	defer func() { l.ripens.Store(int64(next)) }()
-	oldest := l.oldest(newest)
+	oldest := l.oldest(uint64(now) >> l.shift)
 	for i := range uint64(latencyTicks) {
 		c := &l.cells[(oldest+i)%latencyTicks]
 		w := c.word.Load()
 		if w&inUse == 0 {
 			continue
 		}
-		if at := l.ripeAt(c, w, newest); at > now {
+		if at := l.ripeAt(c, w); at > now {
 			next = min(next, at)
 			continue
 		}
-		if r := l.empty(c, newest); r.calls > 0 && take(r) {
+		if r := l.empty(c); r.calls > 0 && take(r) {
 			return
 		}
 	}
@@ -171,25 +192,25 @@ func (l *latencyWindow) oldest(newest uint64) uint64 {
 	oldest := newest
 	for i := range l.cells {
 		if w := l.cells[i].word.Load(); w&inUse != 0 {
-			oldest = min(oldest, tickOf(w, newest))
+			oldest = min(oldest, l.tickOf(&l.cells[i], w))
 		}
 	}
 	return oldest
 }
 
 // empty takes what is in a cell out of it.
-func (l *latencyWindow) empty(c *latencyCell, newest uint64) ripe {
+func (l *latencyWindow) empty(c *latencyCell) ripe {
 	w := c.word.Swap(0)
 	began, fast := w&^tickMask>>22, w&fastMask
 	return ripe{
-		at:    time.Duration(tickOf(w, newest) << l.shift),
+		at:    time.Duration(l.tickOf(c, w) << l.shift),
 		calls: began, fast: fast, slow: began - min(fast, began),
 	}
 }
 
 // ripeAt is when no call of a cell can end within the threshold any more.
-func (l *latencyWindow) ripeAt(c *latencyCell, w, newest uint64) time.Duration {
-	begin := time.Duration(tickOf(w, newest) << l.shift)
+func (l *latencyWindow) ripeAt(c *latencyCell, w uint64) time.Duration {
+	begin := time.Duration(l.tickOf(c, w) << l.shift)
 	end, last := begin+l.tick(), time.Duration(c.last.Load())
 	if last < begin || last > end {
 		last = end
@@ -197,23 +218,29 @@ func (l *latencyWindow) ripeAt(c *latencyCell, w, newest uint64) time.Duration {
 	return last + l.threshold
 }
 
-// tickOf is the tick of a word: the newest one that fits and is not later than newest, but
-// for a few that have begun since newest was reckoned.
-func tickOf(w, newest uint64) uint64 {
-	const mask, ahead = inUse>>beganBits - 1, 1 << 10
-	newest += ahead
-	return newest - (newest-w>>beganBits)&mask
+// tickOf is the tick of a word: of those that fit the newest that is not later than the cell's last. It may be
+// later than the instant for which somebody judges, who has waited meanwhile.
+func (l *latencyWindow) tickOf(c *latencyCell, w uint64) uint64 {
+	const mask = inUse>>beganBits - 1
+	last := uint64(c.last.Load()) >> l.shift
+	return last - (last-w>>beganBits)&mask
 }
 
-// forget empties every cell, and returns how many calls had ended within the threshold.
-func (l *latencyWindow) forget() (fast uint64) { return l.swap(0) }
+// forget empties every cell, and returns how many calls had ended within the threshold. A cell that is
+// not in use holds at most what a call takes away again.
+func (l *latencyWindow) forget() (fast uint64) {
+	for i := range l.cells {
+		if c := &l.cells[i]; c.word.Load()&inUse != 0 {
+			fast += c.word.Swap(0) & fastMask
+		}
+	}
+	return fast
+}
 
 // close is forget for good: nothing is counted any more.
-func (l *latencyWindow) close() (fast uint64) { return l.swap(closedCell) }
-
-func (l *latencyWindow) swap(to uint64) (fast uint64) {
+func (l *latencyWindow) close() (fast uint64) {
 	for i := range l.cells {
-		if w := l.cells[i].word.Swap(to); w&inUse != 0 {
+		if w := l.cells[i].word.Swap(closedCell); w&inUse != 0 {
 			fast += w & fastMask
 		}
 	}

@@ -155,8 +155,7 @@ func (b *Breaker) quickBegin(word uint64) (now time.Duration, ok bool) {
 	if c.word.Load()&tickMask != tag || int64(now) >= l.ripens.Load() || int64(now) > c.last.Load() {
 		return 0, false
 	}
-	if c.word.Add(beganOne)&tickMask != tag {
-		c.word.Add(^uint64(beganOne - 1))
+	if c.put(tag, beganOne)&tickMask != tag {
 		return 0, false
 	}
 	if generationOf(b.word.Load()) != generationOf(word) {

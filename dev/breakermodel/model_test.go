@@ -15,7 +15,7 @@ import (
 // The breaker and the reference agree after every operation (REQ-B1, B2, B4 to
 // B8, B16): a million operations, unless -rapid.checks or -rapid.steps ask for more.
 func TestBreakerAgreesWithTheReference(t *testing.T) {
-	setUnlessGiven(t, "rapid.checks", "10000")
+	setUnlessGiven(t, "rapid.checks", checks)
 	setUnlessGiven(t, "rapid.steps", "105")
 	steps := 0
 	rapid.Check(t, func(t *rapid.T) {

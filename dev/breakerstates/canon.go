@@ -16,14 +16,15 @@ const present = 1
 //   - the callers are put in order, since they are alike;
 //   - reservations are numbered as they are met. A number is free again when nobody has it any more, as
 //     the memory of a pointer is.
-func (m machine) canonical() machine {
+func canonical(m machine) machine {
 	back := m.word.generation - present
 	m.word.generation, m.cell = present, m.cell-back
 	for i := range m.actors {
 		m.actors[i].forget(m.actors[i].word.generation != back+present)
 	}
 	m.sortCallers()
-	return m.renumber()
+	m.renumber()
+	return m
 }
 
 // forget drops what the next steps of an actor do not read.
@@ -63,7 +64,7 @@ func compare(a, b actor) int {
 	return cmp.Compare(key(a), key(b))
 }
 
-func (m machine) renumber() machine {
+func (m *machine) renumber() {
 	var names [16]uint8
 	next, over := uint8(0), uint16(0)
 	rename := func(id *uint8) {
@@ -85,7 +86,6 @@ func (m machine) renumber() machine {
 		rename(&m.actors[i].held)
 	}
 	m.over = over
-	return m
 }
 
 // fresh is a number that nobody has.

@@ -107,13 +107,13 @@ type move struct {
 func (m move) String() string { return fmt.Sprintf("%d: %s", m.who, m.what) }
 
 // next calls yield with every state that can follow.
-func (m machine) next(v variant, yield func(move, machine, error)) {
+func (m *machine) next(v variant, yield func(move, machine, error)) {
 	for i := range m.actors {
 		m.act(v, i, func(what string, n machine, err error) { yield(move{i, what, m.actors[i].at == idle}, n, err) })
 	}
 	for _, id := range m.slots {
 		if id != 0 && !m.isOver(id) {
-			n := m
+			n := *m
 			n.over |= 1 << id
 			yield(move{-1, fmt.Sprintf("the lease of %d is over", id), true}, n, nil)
 		}
@@ -123,10 +123,10 @@ func (m machine) next(v variant, yield func(move, machine, error)) {
 func (m *machine) isOver(id uint8) bool { return m.over>>id&1 == 1 }
 
 // act takes the steps of one actor.
-func (m machine) act(v variant, i int, yield func(string, machine, error)) {
+func (m *machine) act(v variant, i int, yield func(string, machine, error)) {
 	a := m.actors[i]
 	step := func(what string, f func(m *machine, a *actor) error) {
-		n := m
+		n := *m
 		err := f(&n, &n.actors[i])
 		yield(what, n, err)
 	}
@@ -146,7 +146,7 @@ func (m machine) act(v variant, i int, yield func(string, machine, error)) {
 	}
 }
 
-func (m machine) beginAct(i int, step func(string, func(*machine, *actor) error)) {
+func (m *machine) beginAct(i int, step func(string, func(*machine, *actor) error)) {
 	switch {
 	case i < callers:
 		step("asks", func(m *machine, a *actor) error { m.ask(a); return nil })

@@ -15,14 +15,15 @@ type visit struct {
 // explore visits every state that can be reached from a closed breaker, the nearest first, and
 // returns how many there are, or the first fault with the shortest way to it.
 func explore(v variant) (states int, err error) {
-	start := machine{}.canonical()
+	start := canonical(machine{})
 	visits := []visit{{machine: start, from: -1}}
 	seen := map[machine]bool{start: true}
 	for i := 0; i < len(visits); i++ {
 		goesOn := false
-		visits[i].machine.next(v, func(step move, n machine, fault error) {
+		now := visits[i].machine
+		now.next(v, func(step move, n machine, fault error) {
 			goesOn = goesOn || !step.begins
-			n = n.canonical()
+			n = canonical(n)
 			if fault == nil && !seen[n] {
 				fault = n.check()
 				seen[n] = true
@@ -32,7 +33,7 @@ func explore(v variant) (states int, err error) {
 				err = fmt.Errorf("%w, after %v", fault, append(wayTo(visits, i), step))
 			}
 		})
-		if !goesOn && err == nil && !visits[i].machine.quiet() {
+		if !goesOn && err == nil && !now.quiet() {
 			err = fmt.Errorf("nobody can go on, after %v", wayTo(visits, i))
 		}
 		if err != nil {

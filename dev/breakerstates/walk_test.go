@@ -1,3 +1,7 @@
+//go:build !race
+
+// One goroutine walks: the race detector would find nothing, and take minutes.
+
 package breakerstates
 
 import (
