@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -63,7 +64,8 @@ type Probe struct {
 	// is given as soon as it cannot change any more. Up to 1,000,000. Default: 0, the
 	// verdict is by Successes.
 	Of int
-	// Rate is the share of Of that must succeed, above 0 and up to 1. Default: 0.9.
+	// Rate is the share of Of that must succeed, above 0 and up to 1; without Of it
+	// must be 0. Default: 0.9.
 	Rate float64
 	// Concurrent is how many probes may be under way at once, 1 to 1024. Default: 1.
 	Concurrent int
@@ -159,7 +161,9 @@ func (o Backoff) withDefaults() Backoff {
 func (p Probe) withDefaults(longest time.Duration) Probe {
 	setDefault(&p.Concurrent, 1)
 	setDefault(&p.Successes, 1)
-	setDefault(&p.Rate, 0.9)
+	if p.Of != 0 {
+		setDefault(&p.Rate, 0.9)
+	}
 	setDefault(&p.Lease, defaultLease)
 	setDefault(&p.Longest, longest)
 	return p
@@ -175,20 +179,21 @@ func setDefault[T comparable](field *T, value T) {
 // check returns every fault of a Config with its defaults, joined.
 func (c Config) check() error {
 	errs := []error{c.Open.check(), c.Probe.check(), c.Ramp.check(), c.Calls.check()}
-	names := map[string]int{}
+	names := map[string]string{} // of a Signal to its rule
 	for i, r := range c.Rules {
 		field := fmt.Sprintf("Rules[%d]", i)
 		if !isValue(r) {
 			errs = append(errs, fault(field, kindOf(r), "put the rule itself there"))
 			continue
 		}
-		errs = append(errs, r.check(field), c.Calls.checkRule(field, plain(r)))
-		if s, ok := plain(r).(Signal); ok {
+		errs = append(errs, r.check(field))
+		r, field = plain(r, field)
+		errs = append(errs, c.Calls.checkRule(field, r))
+		if s, ok := r.(Signal); ok {
 			if first, dup := names[s.Name]; dup {
-				errs = append(errs, fault(field+".Name", fmt.Sprintf("%q", s.Name),
-					fmt.Sprintf("Rules[%d] has it already; give each Signal its own name", first)))
+				errs = append(errs, fault(field+".Name", strconv.Quote(s.Name), first+" has it already; give each Signal its own name"))
 			}
-			names[s.Name] = i
+			names[s.Name] = fmt.Sprintf("Rules[%d]", i)
 		}
 	}
 	return errors.Join(errs...)
@@ -218,17 +223,20 @@ func (p Probe) check() error {
 	if p.Of < 0 || p.Of > 1_000_000 {
 		errs = append(errs, fault("Probe.Of", p.Of, "use 1 to 1000000, or 0 for a verdict by Successes"))
 	}
-	if !(p.Rate > 0 && p.Rate <= 1) {
+	if p.Of == 0 && p.Rate != 0 { // NaN too
+		errs = append(errs, fault("Probe.Rate", p.Rate, "say of how many probes, by Probe.Of; or use 0 for a verdict by Successes"))
+	}
+	if p.Of != 0 && !(p.Rate > 0 && p.Rate <= 1) {
 		errs = append(errs, fault("Probe.Rate", p.Rate, "use a share above 0 and up to 1, or 0 for 0.9"))
+	}
+	if p.Successes < 0 {
+		errs = append(errs, fault("Probe.Successes", p.Successes, "use at least 1, or 0 for 1"))
 	}
 	if p.Of > 0 && p.Successes > 1 {
 		errs = append(errs, fault("Probe.Successes", p.Successes, "Probe.Of asks for a verdict by rate; set one of the two"))
 	}
 	if p.Expiry > ExpireClosed {
 		errs = append(errs, fault("Probe.Expiry", p.Expiry, "use ExpireByEvidence, ExpireOpen or ExpireClosed"))
-	}
-	if p.Successes < 0 {
-		errs = append(errs, fault("Probe.Successes", p.Successes, "use at least 1, or 0 for 1"))
 	}
 	if p.Lease < 0 {
 		errs = append(errs, fault("Probe.Lease", p.Lease, "use a positive duration, or 0 for 30s"))

@@ -378,7 +378,7 @@ func TestNewRefusesWindowsThatNeverFill(t *testing.T) {
 		"Rules[0].MinCalls is 20: 16 in flight that each end by a timeout of 200ms are 8 calls in a Span of 100ms; use at most that, or a longer Span",
 		"Rules[1].MinCalls is 20: 16 in flight that each end by a timeout of 200ms are 16 calls in a Span of 200ms",
 		"Rules[2].Threshold is 200ms: Calls.Timeout ends every call after 200ms, before it is slow; use less",
-		"Rules[3].Threshold is 1s",
+		"Rules[3].Rule.Threshold is 1s",
 	)
 	for _, ok := range []Config{
 		{Calls: calls, Rules: []Rule{Percentile{Span: 100 * ms, MinCalls: 8}}},
