@@ -32,9 +32,9 @@ type Config struct {
 	// Ramp says how traffic comes back after a recovery. Default: all at once.
 	Ramp Ramp
 	// Classify says what an error means. It is asked for errors other than nil
-	// (a nil error is a Success) that are not marked by Ignore, concurrently, with no lock held. If it panics
-	// or answers with no Outcome, the call counts as a Failure and the fault is
-	// reported. Default: an error that wraps context.Canceled is Ignored, any
+	// (a nil error is a Success) that are not marked by Ignore, concurrently, with
+	// no lock held. If it panics or answers with no Outcome, the call counts as a
+	// Failure and the fault is reported. Default: an error that wraps context.Canceled is Ignored, any
 	// other is a Failure.
 	Classify func(error) Outcome
 	// Observer is told what happens. Default: nobody is.
@@ -60,6 +60,11 @@ type Backoff struct {
 
 // Probe says how an open breaker recovers (REQ-B5).
 type Probe struct {
+	// Concurrent is how many probes may be under way at once, 1 to 1024. Default: 1.
+	Concurrent int
+	// Successes is how many probes in a row must succeed to close, at least 1. One
+	// failure opens again; ignored ones do not count. Default: 1.
+	Successes int
 	// Of makes the verdict one by rate: of Of probes, a share of Rate must succeed. It
 	// is given as soon as it cannot change any more. Up to 1,000,000. Default: 0, the
 	// verdict is by Successes.
@@ -67,22 +72,18 @@ type Probe struct {
 	// Rate is the share of Of that must succeed, above 0 and up to 1; without Of it
 	// must be 0. Default: 0.9.
 	Rate float64
-	// Concurrent is how many probes may be under way at once, 1 to 1024. Default: 1.
-	Concurrent int
-	// Successes is how many probes in a row must succeed to close. One failure
-	// opens again; ignored ones do not count. Default: 1.
-	Successes int
 	// Lease is how long a probe may keep its slot without reporting; after it
 	// another caller takes the slot and the late result is dropped. A probe
 	// keeps its slot beyond the end of its half-open too. Default: 30s.
 	Lease time.Duration
 	// Longest is the longest time in half-open, counted from entering it; Expiry
-	// says what happens then. With ExpireByEvidence and Signal rules the breaker then closes if at least one probe succeeded
-	// and every signal was observed and stayed at or under its Trip threshold;
-	// else it opens, as after a failed recovery. Without Signal rules it closes
-	// if a probe succeeded and none failed (with Of: a share of Rate of those seen succeeded), and
-	// opens if some failed; if nothing was seen it stays half-open, and the first probe that then
-	// succeeds closes it. Default: Open.Max.
+	// says what happens then. With ExpireByEvidence and Signal rules the breaker
+	// then closes if at least one probe succeeded and every signal was observed and
+	// stayed at or under its Trip threshold; else it opens, as after a failed
+	// recovery. Without Signal rules it closes if a probe succeeded and none failed
+	// (with Of: a share of Rate of those seen succeeded), and opens if some failed;
+	// if nothing was seen it stays half-open, and the first probe that then succeeds
+	// closes it. Default: Open.Max.
 	Longest time.Duration
 	// Expiry is the verdict when Longest has passed. Default: ExpireByEvidence.
 	Expiry Expiry
