@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-go/breakwater/breaker"
 )
 
-// Each end of a unary call, how long it took, and what it counted as (REQ-B9, REQ-B11).
+// Each end of a unary call, how long it took, and what it counted as (REQ-B9, REQ-B11; behaviours-breaker 34).
 func TestUnaryEnds(t *testing.T) {
 	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
 		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
