@@ -52,7 +52,6 @@ type Breaker struct {
 		wouldOpen      uint64        // since New: what dry rules reported
 		period         time.Duration // of the newest opening, before jitter; 0: clean
 		backoff        time.Duration // the same, but for those of TripFor: the next period goes on from it
-		jitter         time.Duration // of the newest opening
 		closedAt       time.Duration // newest recovery, since the clock's base
 		probeSuccesses int           // in this half-open
 		probeFailures  int           // in this half-open

@@ -26,7 +26,7 @@ func (b *Breaker) extendLocked(d time.Duration) {
 	if refusal.RetryAfter() >= d {
 		return
 	}
-	refusal.longest = d + b.mu.jitter
+	refusal.longest = d + refusal.jitter
 	refusal.retryAt = b.clock.since() + refusal.longest
 	b.mu.stopTimer()
 	b.mu.alarm++
@@ -83,8 +83,8 @@ func (b *Breaker) enterLocked(to State) {
 	s := b.settings.Load()
 	switch to {
 	case Open:
-		b.mu.jitter = jitter(s.Open.Jitter)
-		refusal.longest = b.mu.period + b.mu.jitter
+		refusal.jitter = jitter(s.Open.Jitter)
+		refusal.longest = b.mu.period + refusal.jitter
 		refusal.retryAt = b.clock.since() + refusal.longest
 		b.armLocked(refusal.longest)
 	case HalfOpen:
