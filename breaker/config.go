@@ -106,10 +106,12 @@ const (
 )
 
 // Calls is what bounds the calls that a breaker guards. With both fields known, a rule
-// whose Span can never hold its MinCalls when every call hangs is an error of New; with
-// Timeout, one whose Threshold no call can reach.
+// whose MinCalls are more than the calls of a Span when every call hangs, on average
+// MaxInFlight * Span / Timeout, is an error of New; with Timeout, one whose Threshold
+// no call can reach.
 type Calls struct {
-	// MaxInFlight is how many run at once, by a bulkhead or a pool. Default: 0, unknown.
+	// MaxInFlight is how many run at once, by a bulkhead or a pool; it is of use beside
+	// Timeout only. Default: 0, unknown.
 	MaxInFlight int
 	// Timeout ends each of them. Default: 0, unknown.
 	Timeout time.Duration
