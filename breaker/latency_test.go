@@ -415,3 +415,53 @@ func TestIsolatedFailuresOpenNothing(t *testing.T) {
 		t.Errorf("got %d failures, %d successes", s.Failures, s.Successes)
 	}
 }
+
+// Short windows may ripen together: one in which nothing began ends the row all the same.
+func TestPercentileOverAnEmptyWindow(t *testing.T) {
+	d := &percentileDetector{rule: Percentile{Span: 10 * ms, Windows: 2, MinCalls: 1}.withDefaults().(Percentile)}
+	for _, at := range []time.Duration{0, 20 * ms} {
+		if _, holds := d.ripened(ripe{at: at, calls: 1, slow: 1}); holds {
+			t.Errorf("holds at %v", at)
+		}
+	}
+	if _, holds := d.settle(30 * ms); holds {
+		t.Error("two windows with an empty one between are a row")
+	}
+	d.ripened(ripe{at: 30 * ms, calls: 1, slow: 1})
+	if _, holds := d.settle(40 * ms); !holds {
+		t.Error("two windows in a row are none")
+	}
+}
+
+// A call that began before its window was made is not in it, though its tick is.
+func TestWindowKnowsNothingBeforeItsBirth(t *testing.T) {
+	l := newLatencyWindow(50*ms, ms)
+	if !l.begin(ms) || l.end(0, 2*ms) != 0 {
+		t.Error("a call from before the window was counted")
+	}
+	l.withdraw(0, 2*ms)
+	if fast := l.end(ms, 2*ms); fast != 1 {
+		t.Errorf("calls that ended in time: got %d, want 1", fast)
+	}
+	l.harvest(time.Second, func(r ripe) bool {
+		if r.calls != 1 || r.fast != 1 {
+			t.Errorf("got %+v, want one call, in time", r)
+		}
+		return false
+	})
+}
+
+// Stats.Latency holds probes too.
+func TestLatencyOfProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustNew(t, Config{Histogram: true, Open: Backoff{Jitter: -1}})
+		b.Trip(Reason{})
+		after(time.Second)
+		p := start(t, b)
+		after(20 * ms)
+		p.Done(nil)
+		if l := b.Stats().Latency; l.Calls != 1 || l.P50 < 19*ms || l.P50 > 21*ms {
+			t.Errorf("got %+v, want one call of 20ms", l)
+		}
+	})
+}
