@@ -10,6 +10,7 @@ import (
 // REQ-B3, REQ-B4: what a call may not allocate.
 func TestNoAllocations(t *testing.T) {
 	timed := mustNew(t, Config{Rules: []Rule{FailureRateByTime{}, FailureRateByCount{}}})
+	latency := mustNew(t, Config{Rules: []Rule{Percentile{}, CUSUM{}, SlowCallRate{Threshold: time.Second}}})
 	plain := mustNew(t, Config{})
 	open := mustNew(t, Config{Open: Backoff{Base: time.Hour, Max: time.Hour}})
 	open.Trip(Reason{})
@@ -30,9 +31,13 @@ func TestNoAllocations(t *testing.T) {
 		{"closed", func() { run(plain, nil) }},
 		{"closed, ignored", func() { run(plain, context.Canceled) }},
 		{"closed, time window", func() { run(timed, nil) }},
+		{"closed, latency rules", func() { run(latency, nil) }},
 		{"closed, Do", func() { Do(ctx, plain, fn) }},
+		{"closed, latency rules, Do", func() { Do(ctx, latency, fn) }},
+		{"closed, DoOr", func() { DoOr(ctx, plain, fn, Fallback[int]{}) }},
 		{"forced closed, failure", func() { run(forced, errDown) }},
 		{"open", func() { run(open, nil) }},
+		{"open, Do", func() { Do(ctx, open, fn) }},
 		{"half-open, all probes given out", func() { run(half, nil) }},
 		{"State", func() { plain.State() }},
 		{"Stats", func() { plain.Stats() }},

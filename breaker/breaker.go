@@ -50,8 +50,8 @@ type Breaker struct {
 		openReason     Reason        // of the newest opening
 		openings       uint64        // since New
 		wouldOpen      uint64        // since New: what dry rules reported
-		period         time.Duration // newest open period before jitter; 0: clean
-		jitter         time.Duration // of the newest opening
+		period         time.Duration // of the newest opening, before jitter; 0: clean
+		backoff        time.Duration // the same, but for those of TripFor: the next period goes on from it
 		closedAt       time.Duration // newest recovery, since the clock's base
 		probeSuccesses int           // in this half-open
 		probeFailures  int           // in this half-open
@@ -369,7 +369,7 @@ func (b *Breaker) Force(s State, why string) error {
 	if b.State() == s && s != Closed {
 		return nil
 	}
-	b.mu.period = 0
+	b.mu.period, b.mu.backoff = 0, 0
 	b.moveLocked(s, Reason{Rule: RuleForced, Detail: why})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -31,9 +32,9 @@ type Config struct {
 	// Ramp says how traffic comes back after a recovery. Default: all at once.
 	Ramp Ramp
 	// Classify says what an error means. It is asked for errors other than nil
-	// (a nil error is a Success) that are not marked by Ignore, concurrently, with no lock held. If it panics
-	// or answers with no Outcome, the call counts as a Failure and the fault is
-	// reported. Default: an error that wraps context.Canceled is Ignored, any
+	// (a nil error is a Success) that are not marked by Ignore, concurrently, with
+	// no lock held. If it panics or answers with no Outcome, the call counts as a
+	// Failure and the fault is reported. Default: an error that wraps context.Canceled is Ignored, any
 	// other is a Failure.
 	Classify func(error) Outcome
 	// Observer is told what happens. Default: nobody is.
@@ -59,28 +60,30 @@ type Backoff struct {
 
 // Probe says how an open breaker recovers (REQ-B5).
 type Probe struct {
+	// Concurrent is how many probes may be under way at once, 1 to 1024. Default: 1.
+	Concurrent int
+	// Successes is how many probes in a row must succeed to close, at least 1. One
+	// failure opens again; ignored ones do not count. Default: 1.
+	Successes int
 	// Of makes the verdict one by rate: of Of probes, a share of Rate must succeed. It
 	// is given as soon as it cannot change any more. Up to 1,000,000. Default: 0, the
 	// verdict is by Successes.
 	Of int
-	// Rate is the share of Of that must succeed, above 0 and up to 1. Default: 0.9.
+	// Rate is the share of Of that must succeed, above 0 and up to 1; without Of it
+	// must be 0. Default: 0.9.
 	Rate float64
-	// Concurrent is how many probes may be under way at once, 1 to 1024. Default: 1.
-	Concurrent int
-	// Successes is how many probes in a row must succeed to close. One failure
-	// opens again; ignored ones do not count. Default: 1.
-	Successes int
 	// Lease is how long a probe may keep its slot without reporting; after it
 	// another caller takes the slot and the late result is dropped. A probe
 	// keeps its slot beyond the end of its half-open too. Default: 30s.
 	Lease time.Duration
 	// Longest is the longest time in half-open, counted from entering it; Expiry
-	// says what happens then. With ExpireByEvidence and Signal rules the breaker then closes if at least one probe succeeded
-	// and every signal was observed and stayed at or under its Trip threshold;
-	// else it opens, as after a failed recovery. Without Signal rules it closes
-	// if a probe succeeded and none failed (with Of: a share of Rate of those seen succeeded), and
-	// opens if some failed; if nothing was seen it stays half-open, and the first probe that then
-	// succeeds closes it. Default: Open.Max.
+	// says what happens then. With ExpireByEvidence and Signal rules the breaker
+	// then closes if at least one probe succeeded and every signal was observed and
+	// stayed at or under its Trip threshold; else it opens, as after a failed
+	// recovery. Without Signal rules it closes if a probe succeeded and none failed
+	// (with Of: a share of Rate of those seen succeeded), and opens if some failed;
+	// if nothing was seen it stays half-open, and the first probe that then succeeds
+	// closes it. Default: Open.Max.
 	Longest time.Duration
 	// Expiry is the verdict when Longest has passed. Default: ExpireByEvidence.
 	Expiry Expiry
@@ -103,10 +106,12 @@ const (
 )
 
 // Calls is what bounds the calls that a breaker guards. With both fields known, a rule
-// whose Span can never hold its MinCalls when every call hangs is an error of New; with
-// Timeout, one whose Threshold no call can reach.
+// whose MinCalls are more than the calls of a Span when every call hangs, on average
+// MaxInFlight * Span / Timeout, is an error of New; with Timeout, one whose Threshold
+// no call can reach.
 type Calls struct {
-	// MaxInFlight is how many run at once, by a bulkhead or a pool. Default: 0, unknown.
+	// MaxInFlight is how many run at once, by a bulkhead or a pool; it is of use beside
+	// Timeout only. Default: 0, unknown.
 	MaxInFlight int
 	// Timeout ends each of them. Default: 0, unknown.
 	Timeout time.Duration
@@ -159,7 +164,9 @@ func (o Backoff) withDefaults() Backoff {
 func (p Probe) withDefaults(longest time.Duration) Probe {
 	setDefault(&p.Concurrent, 1)
 	setDefault(&p.Successes, 1)
-	setDefault(&p.Rate, 0.9)
+	if p.Of != 0 {
+		setDefault(&p.Rate, 0.9)
+	}
 	setDefault(&p.Lease, defaultLease)
 	setDefault(&p.Longest, longest)
 	return p
@@ -175,20 +182,21 @@ func setDefault[T comparable](field *T, value T) {
 // check returns every fault of a Config with its defaults, joined.
 func (c Config) check() error {
 	errs := []error{c.Open.check(), c.Probe.check(), c.Ramp.check(), c.Calls.check()}
-	names := map[string]int{}
+	names := map[string]string{} // of a Signal to its rule
 	for i, r := range c.Rules {
 		field := fmt.Sprintf("Rules[%d]", i)
 		if !isValue(r) {
 			errs = append(errs, fault(field, kindOf(r), "put the rule itself there"))
 			continue
 		}
-		errs = append(errs, r.check(field), c.Calls.checkRule(field, plain(r)))
-		if s, ok := plain(r).(Signal); ok {
+		errs = append(errs, r.check(field))
+		r, field = plain(r, field)
+		errs = append(errs, c.Calls.checkRule(field, r))
+		if s, ok := r.(Signal); ok {
 			if first, dup := names[s.Name]; dup {
-				errs = append(errs, fault(field+".Name", fmt.Sprintf("%q", s.Name),
-					fmt.Sprintf("Rules[%d] has it already; give each Signal its own name", first)))
+				errs = append(errs, fault(field+".Name", strconv.Quote(s.Name), first+" has it already; give each Signal its own name"))
 			}
-			names[s.Name] = i
+			names[s.Name] = fmt.Sprintf("Rules[%d]", i)
 		}
 	}
 	return errors.Join(errs...)
@@ -218,17 +226,20 @@ func (p Probe) check() error {
 	if p.Of < 0 || p.Of > 1_000_000 {
 		errs = append(errs, fault("Probe.Of", p.Of, "use 1 to 1000000, or 0 for a verdict by Successes"))
 	}
-	if !(p.Rate > 0 && p.Rate <= 1) {
+	if p.Of == 0 && p.Rate != 0 { // NaN too
+		errs = append(errs, fault("Probe.Rate", p.Rate, "say of how many probes, by Probe.Of; or use 0 for a verdict by Successes"))
+	}
+	if p.Of != 0 && !(p.Rate > 0 && p.Rate <= 1) {
 		errs = append(errs, fault("Probe.Rate", p.Rate, "use a share above 0 and up to 1, or 0 for 0.9"))
+	}
+	if p.Successes < 0 {
+		errs = append(errs, fault("Probe.Successes", p.Successes, "use at least 1, or 0 for 1"))
 	}
 	if p.Of > 0 && p.Successes > 1 {
 		errs = append(errs, fault("Probe.Successes", p.Successes, "Probe.Of asks for a verdict by rate; set one of the two"))
 	}
 	if p.Expiry > ExpireClosed {
 		errs = append(errs, fault("Probe.Expiry", p.Expiry, "use ExpireByEvidence, ExpireOpen or ExpireClosed"))
-	}
-	if p.Successes < 0 {
-		errs = append(errs, fault("Probe.Successes", p.Successes, "use at least 1, or 0 for 1"))
 	}
 	if p.Lease < 0 {
 		errs = append(errs, fault("Probe.Lease", p.Lease, "use a positive duration, or 0 for 30s"))

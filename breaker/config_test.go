@@ -17,7 +17,7 @@ func TestDefaults(t *testing.T) { // REQ-B2, B5, B6
 	if want := (Backoff{time.Second, 30 * time.Second, 500 * time.Millisecond, 0}); c.Open != want {
 		t.Errorf("open: got %+v, want %+v", c.Open, want)
 	}
-	if want := (Probe{Rate: 0.9, Concurrent: 1, Successes: 1, Lease: 30 * time.Second, Longest: 30 * time.Second}); c.Probe != want {
+	if want := (Probe{Concurrent: 1, Successes: 1, Lease: 30 * time.Second, Longest: 30 * time.Second}); c.Probe != want {
 		t.Errorf("probe: got %+v, want %+v", c.Probe, want)
 	}
 	for _, tc := range []struct {
@@ -50,14 +50,15 @@ func TestNewNamesEveryFault(t *testing.T) {
 			Signal{Breaches: -1},
 			Signal{Name: "lag", Trip: 0.5, Reenter: 0.6},
 			lagRule(),
+			DryRun{Rule: lagRule()},
 		},
 		Open:  Backoff{Base: time.Minute, Max: time.Second, Sticky: -1},
-		Probe: Probe{Concurrent: 2000, Successes: -1, Lease: -1, Longest: -1},
+		Probe: Probe{Rate: 0.9, Concurrent: 2000, Successes: -1, Lease: -1, Longest: -1},
 	})
 	wantErrors(t, err,
 		"Open.Max is 1s: set it to at least Open.Base, 1m0s",
 		"Open.Sticky is -1ns",
-		"Probe.Concurrent is 2000", "Probe.Successes is -1", "Probe.Lease is -1ns", "Probe.Longest is -1ns",
+		"Probe.Concurrent is 2000", "Probe.Rate is 0.9: say of how many probes", "Probe.Successes is -1", "Probe.Lease is -1ns", "Probe.Longest is -1ns",
 		"Rules[0] is nil",
 		"Rules[1].Count is -1",
 		"Rules[2].Calls is -5",
@@ -67,6 +68,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 		`Rules[5].Name is ""`, "Rules[5].Trip is 0", "Rules[5].Breaches is -1",
 		"Rules[6].Reenter is 0.6: use a value above 0 and at most Trip, 0.5",
 		`Rules[7].Name is "lag": Rules[6] has it already`,
+		`Rules[8].Rule.Name is "lag": Rules[7] has it already`,
 	)
 }
 

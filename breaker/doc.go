@@ -25,6 +25,20 @@
 //
 // A [Set] holds one breaker for each key, such as a host or a tenant.
 //
+// # Latency
+//
+// The latency rules [SlowCallRate], [Percentile] and [CUSUM] count a call as slow as
+// soon as it has lasted for their Threshold, whether it has returned or not, and once.
+// They are judged when a call begins and when a slow one ends. A call that is ignored,
+// or fails, before it was slow is no evidence either way and is left out; one that
+// times out after the Threshold is slow, and a failure for the other rules.
+//
+// In half-open a probe that succeeds but is slow, by the lowest Threshold of the latency
+// rules, counts as a failed one.
+//
+// Set the Threshold to three times the healthy P99 or more: every detector flaps where
+// the two are close. docs/latency.md in the repository has the figures.
+//
 // # Concurrency
 //
 // All methods of a [Breaker] and of a [Set] may be called at any time from any goroutine. A
@@ -34,11 +48,12 @@
 // atomic load, and the Done of a success is one atomic add. With a
 // FailureRateByTime rule some successes look at the clock, and one of them, ten
 // times a span, tries the lock without waiting for it. With a latency rule, and with
-// Config.Histogram, a call looks at the clock twice and makes two atomic adds (in one
-// of eight calls a third) and a few loads; one call in each tick (an eighth of the threshold or less) tries the lock. A failure takes a mutex
-// and judges the rules, which is constant work. A refusal takes no lock either;
-// in Open it does not look at the clock. A breaker has no goroutine and no
-// Close: one that is dropped is collected, open or not.
+// Config.Histogram, a call looks at the clock twice and makes two atomic adds (at high
+// rates in one of eight calls a third, else in each) and a few loads; with a latency
+// rule one call in each tick (an eighth of the threshold or less) tries the lock. A
+// failure takes a mutex and judges the rules, which is constant work. A refusal takes
+// no lock either; in Open it does not look at the clock. A breaker has no goroutine
+// and no Close: one that is dropped is collected, open or not.
 //
 // A Get of a key that its Set keeps takes no lock and allocates nothing; one of
 // another key takes the set's lock, twice if it makes a breaker.

@@ -27,10 +27,10 @@ func (r DryRun) check(field string) error {
 
 func (r DryRun) detector() detector { return r.Rule.detector() }
 
-// plain is the rule itself.
-func plain(r Rule) Rule {
+// plain is the rule itself and the field that it is in.
+func plain(r Rule, field string) (Rule, string) {
 	if dry, ok := r.(DryRun); ok {
-		return dry.Rule
+		return dry.Rule, field + ".Rule"
 	}
-	return r
+	return r, field
 }

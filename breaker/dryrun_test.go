@@ -53,3 +53,14 @@ func TestPanicInOnWouldOpen(t *testing.T) {
 		t.Errorf("faults: got %+v", rec.faults)
 	}
 }
+
+// A dry rule that held when the state changed reports anew in the next closed.
+func TestDryRunReportsAnewAfterAChange(t *testing.T) {
+	b := mustNew(t, Config{Rules: []Rule{DryRun{Rule: ConsecutiveFailures{Count: 1}}}})
+	runN(t, b, 2, errDown)
+	_ = b.Force(Closed, "")
+	runN(t, b, 2, errDown)
+	if got := b.Stats().WouldOpen; got != 2 {
+		t.Errorf("reports: got %d, want one before and one after", got)
+	}
+}

@@ -183,3 +183,78 @@ func ExampleBreaker_Stats() {
 	fmt.Printf("%v, %d of %d failures in a row\n", s.State, s.ConsecutiveFailures, s.ConsecutiveLimit)
 	// Output: closed, 2 of 5 failures in a row
 }
+
+func ExampleDoOr() {
+	b := must(breaker.New(breaker.Config{Name: "prices"}))
+	b.Trip(breaker.Reason{})
+	price, err := breaker.DoOr(context.Background(), b,
+		func(context.Context) (int, error) { return 42, nil },
+		breaker.Fallback[int]{Func: func(_ context.Context, cause error) (int, error) {
+			fmt.Println(cause)
+			return 40, nil // yesterday's
+		}})
+	fmt.Println(price, err)
+	// Output:
+	// breaker: "prices" is open: external
+	// 40 <nil>
+}
+
+func ExampleIgnore() {
+	b := must(breaker.New(breaker.Config{Name: "users", Rules: []breaker.Rule{breaker.ConsecutiveFailures{Count: 1}}}))
+	_, err := breaker.Do(context.Background(), b, func(context.Context) (string, error) {
+		return "", fmt.Errorf("user 7: %w", breaker.Ignore(errors.New("the name is too long")))
+	})
+	fmt.Println(err)
+	fmt.Println(b.State())
+	// Output:
+	// user 7: the name is too long
+	// closed
+}
+
+func ExampleBreaker_TripFor() {
+	b := must(breaker.New(breaker.Config{Name: "api", Open: breaker.Backoff{Jitter: -1}}))
+	b.TripFor(20*time.Second, breaker.Reason{Rule: breaker.RuleRetryAfter})
+	_, err := b.Allow()
+	fmt.Println(err)
+	fmt.Println(b.Stats().OpenPeriod)
+	// Output:
+	// breaker: "api" is open: retry_after
+	// 20s
+}
+
+// A rule is tried on live traffic before it may open.
+func ExampleDryRun() {
+	b := must(breaker.New(breaker.Config{
+		Name:  "orders",
+		Rules: []breaker.Rule{breaker.DryRun{Rule: breaker.ConsecutiveFailures{Count: 2}}, breaker.ConsecutiveFailures{}},
+		Observer: breaker.Observer{OnWouldOpen: func(w breaker.WouldOpen) {
+			fmt.Printf("%s would open: %v\n", w.Name, w.Reason)
+		}},
+	}))
+	for range 3 {
+		if p, err := b.Allow(); err == nil {
+			p.Done(errDown)
+		}
+	}
+	fmt.Println(b.State())
+	// Output:
+	// orders would open: consecutive_failures 2 ≥ 2
+	// closed
+}
+
+// Calls that hang open it before they return; a percentile that could never decide is refused.
+func ExampleCUSUM() {
+	c := breaker.Config{
+		Name:  "orders",
+		Rules: []breaker.Rule{breaker.CUSUM{Threshold: 50 * time.Millisecond}, breaker.ConsecutiveFailures{}},
+		Calls: breaker.Calls{MaxInFlight: 16, Timeout: 200 * time.Millisecond},
+	}
+	b := must(breaker.New(c))
+	fmt.Println(b.State())
+	c.Rules = append(c.Rules, breaker.Percentile{})
+	_, err := breaker.New(c)
+	fmt.Println(err)
+	// Output:
+	// closed
+	// breaker: Rules[2].MinCalls is 100: 16 in flight that each end by a timeout of 200ms are 80 calls in a Span of 1s; use at most that, or a longer Span
+}

@@ -83,3 +83,18 @@ func TestFallbackAndPanic(t *testing.T) {
 		Func:      func(context.Context, error) (int, error) { t.Error("asked"); return 0, nil },
 	})
 }
+
+// Of what a call counts as, Failure and Fatal ask for the fallback.
+func TestFallbackOnWhichOutcome(t *testing.T) {
+	for outcome, want := range map[Outcome]bool{Success: false, Failure: true, Ignored: false, Fatal: true} {
+		b := mustNew(t, Config{Classify: func(error) Outcome { return outcome }})
+		asked := false
+		DoOr(t.Context(), b, func(context.Context) (int, error) { return 0, errDown }, Fallback[int]{
+			OnFailure: true,
+			Func:      func(context.Context, error) (int, error) { asked = true; return 0, nil },
+		})
+		if asked != want {
+			t.Errorf("%v: asked %v, want %v", outcome, asked, want)
+		}
+	}
+}

@@ -265,7 +265,9 @@ func TestLongerPeriodKeepsItsJitter(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Trip(Reason{})
-	b.mu.jitter = 7 * ms
+	drawn := *b.refusal.Load()
+	drawn.jitter = 7 * ms
+	b.refusal.Store(&drawn)
 	b.TripFor(5*time.Second, Reason{})
 	if got := b.Stats().RetryAfter; got != 5*time.Second+7*ms {
 		t.Errorf("RetryAfter: got %v, want 5.007s", got)

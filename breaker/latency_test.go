@@ -378,7 +378,7 @@ func TestNewRefusesWindowsThatNeverFill(t *testing.T) {
 		"Rules[0].MinCalls is 20: 16 in flight that each end by a timeout of 200ms are 8 calls in a Span of 100ms; use at most that, or a longer Span",
 		"Rules[1].MinCalls is 20: 16 in flight that each end by a timeout of 200ms are 16 calls in a Span of 200ms",
 		"Rules[2].Threshold is 200ms: Calls.Timeout ends every call after 200ms, before it is slow; use less",
-		"Rules[3].Threshold is 1s",
+		"Rules[3].Rule.Threshold is 1s",
 	)
 	for _, ok := range []Config{
 		{Calls: calls, Rules: []Rule{Percentile{Span: 100 * ms, MinCalls: 8}}},
@@ -414,4 +414,54 @@ func TestIsolatedFailuresOpenNothing(t *testing.T) {
 	if s := b.Stats(); s.Failures != 3 || s.Successes != 1_000_000 {
 		t.Errorf("got %d failures, %d successes", s.Failures, s.Successes)
 	}
+}
+
+// Short windows may ripen together: one in which nothing began ends the row all the same.
+func TestPercentileOverAnEmptyWindow(t *testing.T) {
+	d := &percentileDetector{rule: Percentile{Span: 10 * ms, Windows: 2, MinCalls: 1}.withDefaults().(Percentile)}
+	for _, at := range []time.Duration{0, 20 * ms} {
+		if _, holds := d.ripened(ripe{at: at, calls: 1, slow: 1}); holds {
+			t.Errorf("holds at %v", at)
+		}
+	}
+	if _, holds := d.settle(30 * ms); holds {
+		t.Error("two windows with an empty one between are a row")
+	}
+	d.ripened(ripe{at: 30 * ms, calls: 1, slow: 1})
+	if _, holds := d.settle(40 * ms); !holds {
+		t.Error("two windows in a row are none")
+	}
+}
+
+// A call that began before its window was made is not in it, though its tick is.
+func TestWindowKnowsNothingBeforeItsBirth(t *testing.T) {
+	l := newLatencyWindow(50*ms, ms)
+	if !l.begin(ms) || l.end(0, 2*ms) != 0 {
+		t.Error("a call from before the window was counted")
+	}
+	l.withdraw(0, 2*ms)
+	if fast := l.end(ms, 2*ms); fast != 1 {
+		t.Errorf("calls that ended in time: got %d, want 1", fast)
+	}
+	l.harvest(time.Second, func(r ripe) bool {
+		if r.calls != 1 || r.fast != 1 {
+			t.Errorf("got %+v, want one call, in time", r)
+		}
+		return false
+	})
+}
+
+// Stats.Latency holds probes too.
+func TestLatencyOfProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustNew(t, Config{Histogram: true, Open: Backoff{Jitter: -1}})
+		b.Trip(Reason{})
+		after(time.Second)
+		p := start(t, b)
+		after(20 * ms)
+		p.Done(nil)
+		if l := b.Stats().Latency; l.Calls != 1 || l.P50 < 19*ms || l.P50 > 21*ms {
+			t.Errorf("got %+v, want one call of 20ms", l)
+		}
+	})
 }

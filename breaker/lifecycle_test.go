@@ -26,14 +26,19 @@ func TestDroppedBreakersLeaveNothing(t *testing.T) {
 			b.wake(1) // half-open, with the timer of Longest
 		}
 	}
-	for i := 0; i < 1_000_000 && runtime.NumGoroutine() > before; i++ {
-		runtime.Gosched() // a timer of an earlier test may be at work just now
-	}
-	if got := runtime.NumGoroutine(); got > before {
-		t.Errorf("goroutines: got %d, want %d", got, before)
-	}
+	wantGoroutines(t, before)
 	if got := int64(heapInUse()) - int64(heap); got > 5<<20 { // with the breakers it would be over 20 MB
 		t.Errorf("heap grew by %d bytes after 10,000 breakers were dropped, want under 5 MB", got)
+	}
+}
+
+func wantGoroutines(t *testing.T, want int) {
+	t.Helper()
+	for i := 0; i < 1_000_000 && runtime.NumGoroutine() > want; i++ {
+		runtime.Gosched() // a timer of an earlier test may be at work just now
+	}
+	if got := runtime.NumGoroutine(); got > want {
+		t.Errorf("goroutines: got %d, want %d", got, want)
 	}
 }
 
@@ -43,6 +48,21 @@ func heapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// 10,000 breakers that are kept and idle, with latency rules and open ones among them, have no goroutine.
+func TestIdleBreakersHaveNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	idle := make([]*Breaker, 10_000)
+	for i := range idle {
+		idle[i] = mustNew(t, Config{Open: Backoff{Base: time.Hour, Max: time.Hour}, Rules: []Rule{ConsecutiveFailures{}, CUSUM{}, lagRule()}})
+		run(idle[i], nil)
+		if i%2 == 0 {
+			idle[i].Trip(Reason{})
+		}
+	}
+	wantGoroutines(t, before)
+	runtime.KeepAlive(idle)
 }
 
 // behaviours-breaker 47; REQ-B6: openings double up to the cap.

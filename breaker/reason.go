@@ -88,6 +88,7 @@ type OpenError struct {
 	Reason Reason // why it opened
 
 	clock   clock
+	jitter  time.Duration // of this opening
 	retryAt time.Duration // since the clock's base; 0: unknown
 	longest time.Duration // the open period with its jitter: RetryAfter is never more
 }

@@ -9,7 +9,9 @@ import (
 // the counters and what the rules measured stay; the new rules judge from the
 // next result on, and the new Open from the next opening on. A rule takes over
 // the window of the rule of its type before it, in order, a Signal that of the
-// Signal of its name. A Classify or a function of Observer that is nil keeps
+// Signal of its name; but a latency rule whose Threshold changes begins anew, and so
+// do the window of a SlowCallRate and the open one of a Percentile whose Span does.
+// A Classify or a function of Observer that is nil keeps
 // the one before; the name stays and must be empty or the same. Probes under
 // way finish, also if Concurrent is lowered.
 //

@@ -158,3 +158,21 @@ func wantErrors(t *testing.T, err error, wants ...string) {
 		}
 	}
 }
+
+// Each function of the Observer that is nil keeps the one before.
+func TestReconfigureKeepsTheObserver(t *testing.T) {
+	told := 0
+	rule := DryRun{Rule: ConsecutiveFailures{Count: 1}}
+	b := mustNew(t, Config{Rules: []Rule{rule}, Observer: Observer{
+		OnTransition: func(Transition) { told++ },
+		OnWouldOpen:  func(WouldOpen) { told += 10 },
+		OnFault:      func(Fault) { told += 100 },
+	}})
+	reconfigure(t, b, Config{Rules: []Rule{rule}})
+	run(b, errDown)
+	b.Observe("nobody", 1)
+	b.Trip(Reason{})
+	if told != 111 {
+		t.Errorf("got %d, want 111: each of the three told once", told)
+	}
+}

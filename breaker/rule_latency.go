@@ -7,17 +7,7 @@ import (
 	"time"
 )
 
-// The latency rules [SlowCallRate], [Percentile] and [CUSUM] count a call as slow as
-// soon as it has lasted for their Threshold, whether it has returned or not, and once.
-// They are judged when a call begins and when a slow one ends. A call that
-// is ignored, or fails before it was slow, is no evidence either way and is left out; one
-// that times out after the Threshold is slow, and a failure for the other rules.
-//
-// In half-open a probe that succeeds but is slow, by the lowest Threshold of the latency
-// rules, counts as a failed one.
-//
-// Set the Threshold to three times the healthy P99 or more: every detector flaps where the
-// two are close (docs/latency.md).
+// A latencyDetector is that of a latency rule: the package documentation says what such a rule sees.
 type latencyDetector interface {
 	detector
 	// limit is the threshold.
@@ -44,7 +34,7 @@ func checkThreshold(field string, d time.Duration) error {
 const minThreshold = 100 * time.Microsecond
 
 // SlowCallRate opens when more than Rate of the calls that began in the last Span were
-// slow. The window moves in ten steps.
+// slow, hung ones included: see Latency in the package documentation. The window moves in ten steps.
 type SlowCallRate struct {
 	// Threshold is how long a call lasts that is slow, at least 100µs. Default: 50ms.
 	Threshold time.Duration
@@ -130,14 +120,15 @@ func (w *slowWindow) inherit(from detector, _ tally) bool {
 
 // Percentile opens when a percentile of the durations was over Threshold in so many
 // windows in a row: a P99 over 50 ms says that more than 1 % of the calls were slow, which
-// two counters decide exactly. A window with fewer than MinCalls calls ends the row.
+// two counters decide exactly, hung calls included: see Latency in the package
+// documentation. A window with fewer than MinCalls calls ends the row.
 //
 // With 100 calls a window and 0.5 % slow ones, which is healthy, one window in eleven is
 // over by chance: at low rates [CUSUM] has far fewer false openings, and opens sooner.
 type Percentile struct {
 	// Quantile is which percentile, as a share above 0 and below 1. Default: 0.99.
 	Quantile float64
-	// Threshold is what it may be, at least 100µs. Default: 50ms.
+	// Threshold is how long a call lasts that is slow, at least 100µs. Default: 50ms.
 	Threshold time.Duration
 	// Span is the length of one window, at least 10ms. Default: 1s.
 	Span time.Duration
@@ -240,8 +231,8 @@ func (d *percentileDetector) inherit(from detector, _ tally) bool {
 	return true
 }
 
-// CUSUM opens when slow calls have become more frequent than they were: a sequential test
-// (Page, 1954) that adds up the evidence of every call, ln(Sick/Healthy) for a slow one
+// CUSUM opens when slow calls, hung ones included, are more frequent than Healthy: a
+// sequential test (Page, Continuous Inspection Schemes, 1954) that adds up the evidence of every call, ln(Sick/Healthy) for a slow one
 // and ln((1-Sick)/(1-Healthy)) for another, never below 0, and opens at Limit. It needs no window and
 // no minimum of calls: with the defaults eleven slow calls in a row open it.
 //

@@ -8,20 +8,16 @@ import (
 
 // openLocked opens for a period that REQ-B6 gives, from Closed or HalfOpen.
 func (b *Breaker) openLocked(r Reason) {
-	b.mu.period = b.nextPeriodLocked()
-	b.mu.openReason = r
-	b.mu.openings++
-	b.moveLocked(Open, r)
+	b.mu.backoff = b.nextPeriodLocked()
+	b.openForLocked(b.mu.backoff, r)
 }
 
-// openForLocked opens for d, and leaves the period from which later openings go on.
+// openForLocked opens for d, from Closed or HalfOpen.
 func (b *Breaker) openForLocked(d time.Duration, r Reason) {
-	before := b.mu.period
 	b.mu.period = d
 	b.mu.openReason = r
 	b.mu.openings++
 	b.moveLocked(Open, r)
-	b.mu.period = before
 }
 
 // extendLocked makes the present open period end no sooner than d from now.
@@ -30,7 +26,7 @@ func (b *Breaker) extendLocked(d time.Duration) {
 	if refusal.RetryAfter() >= d {
 		return
 	}
-	refusal.longest = d + b.mu.jitter
+	refusal.longest = d + refusal.jitter
 	refusal.retryAt = b.clock.since() + refusal.longest
 	b.mu.stopTimer()
 	b.mu.alarm++
@@ -44,12 +40,12 @@ func (b *Breaker) nextPeriodLocked() time.Duration {
 	o := b.settings.Load().Open
 	relapse := b.ramp.on || o.Sticky > 0 && b.clock.since()-b.mu.closedAt <= o.Sticky
 	switch {
-	case b.mu.period == 0, b.State() == Closed && !relapse:
+	case b.mu.backoff == 0, b.State() == Closed && !relapse:
 		return o.Base
-	case b.mu.period > o.Max/2:
+	case b.mu.backoff > o.Max/2:
 		return o.Max
 	default:
-		return max(2*b.mu.period, o.Base)
+		return max(2*b.mu.backoff, o.Base)
 	}
 }
 
@@ -87,8 +83,8 @@ func (b *Breaker) enterLocked(to State) {
 	s := b.settings.Load()
 	switch to {
 	case Open:
-		b.mu.jitter = jitter(s.Open.Jitter)
-		refusal.longest = b.mu.period + b.mu.jitter
+		refusal.jitter = jitter(s.Open.Jitter)
+		refusal.longest = b.mu.period + refusal.jitter
 		refusal.retryAt = b.clock.since() + refusal.longest
 		b.armLocked(refusal.longest)
 	case HalfOpen:

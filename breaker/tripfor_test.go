@@ -17,13 +17,22 @@ func TestTripForOpensForThatTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := mustNew(t, behaviourConfig())
+				var rec recorder
+				c := behaviourConfig()
+				c.Observer = rec.observer()
+				b := mustNew(t, c)
 				b.TripFor(tc.asked, Reason{Rule: "retry_after"})
 				wantState(t, b, Open)
+				if got := b.Stats().OpenPeriod; got != tc.want {
+					t.Errorf("open period in Stats: got %v, want %v", got, tc.want)
+				}
 				after(tc.want - time.Nanosecond)
 				wantState(t, b, Open)
 				after(time.Nanosecond)
 				wantState(t, b, HalfOpen)
+				if last := rec.transitions[len(rec.transitions)-1]; last.OpenPeriod != tc.want {
+					t.Errorf("the transition that ends it: got %v, want %v", last.OpenPeriod, tc.want)
+				}
 			})
 		})
 	}

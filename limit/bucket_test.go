@@ -414,3 +414,18 @@ func TestConvert(t *testing.T) {
 		}
 	}
 }
+
+// A token that is no whole number of units is rounded up in use too: no call more than Burst + Rate * t.
+func TestBucketRoundsAgainstTheCaller(t *testing.T) {
+	b := mustBucket(t, BucketConfig{Rate: 3e8, Burst: 1000})
+	const span = ms
+	admitted := 0
+	for now := range span + 1 {
+		if b.allow(now, 1, 0) {
+			admitted++
+		}
+	}
+	if most := 1000 + 3e8*span.Seconds(); float64(admitted) > most || float64(admitted) < most*0.99 {
+		t.Errorf("admitted in %v: got %d, want at most %v and nearly as many", span, admitted, most)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -156,4 +157,15 @@ func TestRequestsThatCannotBeSentCountForNothing(t *testing.T) {
 			wantCounts(t, tr.Breaker(Host(req)), successes, 0, ignored)
 		})
 	}
+}
+
+// A host that says no date of its own is judged by our clock.
+func TestRetryAfterWithoutADate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resp := &http.Response{StatusCode: 503, Header: http.Header{}}
+		resp.Header.Set("Retry-After", time.Now().Add(90*time.Second).UTC().Format(http.TimeFormat))
+		if got := retryAfter(resp); got != 90*time.Second {
+			t.Errorf("got %v, want 90s", got)
+		}
+	})
 }

@@ -29,12 +29,15 @@ func TestNewNamesEveryFault(t *testing.T) {
 		SlowCall:       -1,
 	})
 	_, negative := New(Config{ConnectTimeout: -1})
+	_, tooMany := New(Config{MaxKeys: 1_000_001, SlowCall: -1})
 	for _, tc := range []struct {
 		err  error
 		want string
 	}{
 		{err, "Open.Max is 30s"},
-		{err, "MaxKeys is -1: use at least 1"},
+		{err, "MaxKeys is -1: use 1 to 1000000"},
+		{tooMany, "httpbreaker: MaxKeys is 1000001"},
+		{tooMany, "SlowCall is -1ns"}, // all at once
 		{err, "ConnectTimeout is 1s: Base dials by itself"},
 		{err, "SlowCall is -1ns"},
 		{negative, "ConnectTimeout is -1ns"},

@@ -57,6 +57,7 @@
 // of a response is for one goroutine at a time, but for Close, which may be called
 // during a Read. The functions of [Config] run concurrently, on the goroutine of
 // the request, with no lock held, and may use the Transport. A panic in Classify
-// is reported as a [breaker.Fault] and the call counts as a failure (REQ-B18); one in
-// Key, Base or Fallback is the caller's, and one in Base a failure too (REQ-B10).
+// is reported as a [breaker.Fault] and the call counts as a failure; one in Key is told to
+// Observer.OnFault and the request uses [Host] (REQ-B18). One in Base or Fallback is the
+// caller's, and one in Base a failure too (REQ-B10).
 package httpbreaker

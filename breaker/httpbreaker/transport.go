@@ -3,6 +3,7 @@ package httpbreaker
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
 )
@@ -33,7 +34,7 @@ func (t *Transport) Breaker(key string) *breaker.Breaker { return t.breakers.Get
 // RoundTrip sends a request if its breaker admits it. A refusal is a [*breaker.OpenError]; its
 // RetryAfter says when to try again.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	key := t.config.Key(req)
+	key := t.key(req)
 	b := t.breakers.Get(key)
 	permit, err := b.Allow()
 	if err != nil {
@@ -46,6 +47,25 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.fallBack(req, err)
 	}
 	return resp, err
+}
+
+// key asks Config.Key. A panic of it leaves Host.
+func (t *Transport) key(req *http.Request) (key string) {
+	defer func() {
+		if v := recover(); v != nil {
+			key = Host(req)
+			t.faulty(key, v)
+		}
+	}()
+	return t.config.Key(req)
+}
+
+// faulty tells the Observer of a panic of Config.Key; a panic of the Observer has nobody to go to.
+func (t *Transport) faulty(key string, panicked any) {
+	defer func() { _ = recover() }()
+	if tell := t.config.Breaker.Observer.OnFault; tell != nil {
+		tell(breaker.Fault{Name: key, At: time.Now(), Part: "Key", Detail: "panicked; the request uses Host", Panic: panicked})
+	}
 }
 
 // closeBody is what a RoundTripper owes a request that it does not send.

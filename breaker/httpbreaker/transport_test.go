@@ -110,6 +110,26 @@ func TestKeyOfTheCallers(t *testing.T) {
 	wantState(t, tr.Breaker("b"), breaker.Closed)
 }
 
+// REQ-B18: a Key that panics blocks no request, and is told once a request.
+func TestKeyThatPanics(t *testing.T) {
+	var faults []breaker.Fault
+	config := breakerConfig()
+	config.Observer.OnFault = func(f breaker.Fault) {
+		faults = append(faults, f)
+		panic("an observer's own")
+	}
+	tr := newTransport(t, Config{Breaker: config, Base: answer(503, ""), Key: func(*http.Request) string { panic("x") }})
+	for range 5 {
+		if resp, _, err := fetch(tr, newRequest(t, anyURL)); resp != 503 || err != nil {
+			t.Fatalf("got %v, %v", resp, err)
+		}
+	}
+	wantState(t, tr.Breaker("api.test:80"), breaker.Open)
+	if len(faults) != 5 || faults[0].Part != "Key" || faults[0].Panic != "x" || faults[0].Name != "api.test:80" {
+		t.Errorf("faults: got %+v, want five of Key", faults)
+	}
+}
+
 // REQ-B12: at a refusal and at a failure, never for a caller who has gone; a response stands.
 func TestFallback(t *testing.T) {
 	own := errors.New("own")

@@ -11,16 +11,15 @@ import (
 
 // Config sets up a Guard. The zero Config works.
 type Config struct {
-	// Breaker is the Config of each breaker. A breaker is named by its key, after this Name and a slash if there is one. Its Classify is asked for each error that the
-	// caller's cancellation or deadline did not make; a timeout of ours is a DeadlineExceeded. Default: as in package
-	// breaker, but with Classify from this package.
+	// Breaker is the configuration of every breaker. A breaker is named by its key, after this Name and a slash if
+	// there is one. Its Classify is asked for each error that the caller's cancellation or deadline did not make; a
+	// timeout of ours is a DeadlineExceeded. Default: see breaker.Config, but with Classify of this package.
 	Breaker breaker.Config
-	// Key names the breaker of a call, from its context, the target that its connection was made for, and the full
-	// method, "/shop.Orders/Get". It is called for each call, concurrently.
+	// Key tells which breaker guards a call, from its context, the target that its connection was made for, and the full
+	// method, "/shop.Orders/Get". It is called for each call, concurrently. Its answer appears in errors and metrics: no secrets.
 	// Default: the target and the service, "dns:///orders:443/shop.Orders".
 	Key func(ctx context.Context, target, method string) string
-	// MaxKeys is how many keys have a breaker at most, at least 1. Beyond it one that was not used
-	// lately is evicted: see breaker.Set. Default: 10,000.
+	// MaxKeys is how many breakers are kept, 1 to 1,000,000: see breaker.SetConfig. Default: 10,000.
 	MaxKeys int
 	// CallTimeout bounds a unary call, retries by gRPC's service config included. Negative: none, for callers who
 	// always set a deadline. Per call: WithCallTimeout. Default: 2s.
@@ -29,15 +28,16 @@ type Config struct {
 	// Per stream: WithCallTimeout. Default: 2s.
 	AnswerTimeout time.Duration
 	// SlowCall is how long a call must have lasted for its caller's own deadline to count as a failure. For a stream
-	// on which only the client sends it is counted from its last message. Default: 1s.
+	// on which only the client sends it is counted from its last message. Default: 500ms, so that deadlines of a second count.
 	SlowCall time.Duration
 }
 
-// The defaults of Config.
+// The defaults of Config, and the bound that a breaker.Set has.
 const (
+	maxMaxKeys      = 1_000_000
 	defaultMaxKeys  = 10_000
 	defaultTimeout  = 2 * time.Second
-	defaultSlowCall = time.Second
+	defaultSlowCall = 500 * time.Millisecond
 	defaultLease    = 30 * time.Second // as in package breaker
 )
 
@@ -65,11 +65,11 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) check() error {
 	_, err := breaker.New(c.Breaker)
 	errs := []error{err}
-	if c.MaxKeys < 0 {
-		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use at least 1, or 0 for 10000"))
+	if c.MaxKeys < 0 || c.MaxKeys > maxMaxKeys {
+		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use 1 to 1000000, or 0 for 10000"))
 	}
 	if c.SlowCall < 0 {
-		errs = append(errs, fault("SlowCall", c.SlowCall, "use a positive duration, or 0 for 1s"))
+		errs = append(errs, fault("SlowCall", c.SlowCall, "use a positive duration, or 0 for 500ms"))
 	}
 	return errors.Join(errs...)
 }

@@ -18,10 +18,14 @@ func TestConfigFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
+	_, tooMany := New(Config{MaxKeys: 1_000_001})
+	if want := "grpcbreaker: MaxKeys is 1000001"; tooMany == nil || !strings.Contains(tooMany.Error(), want) {
+		t.Errorf("got %v, want %q in it", tooMany, want)
+	}
 	for _, want := range []string{
 		"Open.Base", "Probe.Lease",
-		"grpcbreaker: MaxKeys is -1: use at least 1, or 0 for 10000",
-		"grpcbreaker: SlowCall is -1s: use a positive duration, or 0 for 1s",
+		"grpcbreaker: MaxKeys is -1: use 1 to 1000000, or 0 for 10000",
+		"grpcbreaker: SlowCall is -1s: use a positive duration, or 0 for 500ms",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
@@ -31,7 +35,7 @@ func TestConfigFaults(t *testing.T) {
 
 func TestConfigDefaults(t *testing.T) {
 	c := Config{}.withDefaults()
-	if c.MaxKeys != 10_000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != time.Second {
+	if c.MaxKeys != 10_000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != 500*time.Millisecond {
 		t.Errorf("got %+v", c)
 	}
 	set := Config{MaxKeys: 7, CallTimeout: -1, AnswerTimeout: time.Minute, SlowCall: 3}

@@ -13,7 +13,8 @@ import (
 	"github.com/breakwater-go/breakwater/breaker"
 )
 
-// A Guard holds the breakers and is the interceptors that ask them. Make it with [New].
+// A Guard holds the breakers and is the interceptors that ask them. Make it with [New]; it must
+// not be copied.
 type Guard struct {
 	config   Config // with its defaults; immutable
 	breakers *breaker.Set[string]
@@ -29,7 +30,8 @@ func New(c Config) (*Guard, error) {
 	return &Guard{config: c, breakers: set}, err
 }
 
-// Breaker returns the breaker of a key, to look at or to force; a new one where there is none.
+// Breaker returns the breaker of a key, to look at it or to force it. It is made if the key
+// is new, and evicted for others once MaxKeys are kept: see [breaker.Set].
 func (g *Guard) Breaker(key string) *breaker.Breaker { return g.breakers.Get(key) }
 
 // errUnwound is the reason of a call that did not return.

@@ -98,8 +98,8 @@ func TestStreamEndsByTime(t *testing.T) {
 		"silent, shorter by choice":      {"hang", 0, 0, s, drain, codes.DeadlineExceeded, s, [3]uint64{0, 1, 0}},
 		"silent after a message":         {"say:a wait:9s fail:NotFound", 0, 0, 0, drain, codes.NotFound, 9 * s, [3]uint64{1, 0, 0}},
 		"silent after the header":        {"header wait:9s fail:NotFound", 0, 0, 0, headerThenDrain, codes.NotFound, 9 * s, [3]uint64{1, 0, 0}},
-		"caller's short deadline":        {"hang", s - 1, 0, 0, drain, codes.DeadlineExceeded, s - 1, [3]uint64{0, 0, 1}},
-		"caller's long deadline":         {"hang", s, 0, 0, drain, codes.DeadlineExceeded, s, [3]uint64{0, 1, 0}},
+		"caller's short deadline":        {"hang", s/2 - 1, 0, 0, drain, codes.DeadlineExceeded, s/2 - 1, [3]uint64{0, 0, 1}},
+		"caller's long deadline":         {"hang", s / 2, 0, 0, drain, codes.DeadlineExceeded, s / 2, [3]uint64{0, 1, 0}},
 		"caller's deadline, heard":       {"say:a hang", 9 * s, 0, 0, drain, codes.DeadlineExceeded, 9 * s, [3]uint64{0, 0, 1}},
 		"caller cancels":                 {"hang", 0, s, 0, drain, codes.Canceled, s, [3]uint64{0, 0, 1}},
 		"caller cancels, heard":          {"say:a hang", 0, s, 0, drain, codes.Canceled, s, [3]uint64{0, 0, 1}},
@@ -197,8 +197,8 @@ func TestUploadMayLast(t *testing.T) {
 	}{
 		"answered":                  {"say:a", time.Hour, codes.OK, [3]uint64{1, 0, 0}},
 		"silent after it":           {"hang", time.Hour, codes.DeadlineExceeded, [3]uint64{0, 1, 0}},
-		"deadline soon after it":    {"hang", 10*time.Second + 999*time.Millisecond, codes.DeadlineExceeded, [3]uint64{0, 0, 1}},
-		"deadline a while after it": {"hang", 11 * time.Second, codes.DeadlineExceeded, [3]uint64{0, 1, 0}},
+		"deadline soon after it":    {"hang", 10*time.Second + 499*time.Millisecond, codes.DeadlineExceeded, [3]uint64{0, 0, 1}},
+		"deadline a while after it": {"hang", 10*time.Second + 500*time.Millisecond, codes.DeadlineExceeded, [3]uint64{0, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -17,10 +17,16 @@ import (
 	"github.com/breakwater-go/breakwater/breaker"
 )
 
-// Each end of a unary call, how long it took, and what it counted as (REQ-B9, REQ-B11).
+// Each end of a unary call, how long it took, and what it counted as (REQ-B9, REQ-B11; behaviours-breaker 34).
 func TestUnaryEnds(t *testing.T) {
 	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
 		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
+	}
+	late := func(of func(context.Context) (context.Context, context.CancelFunc)) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(ctx context.Context) (context.Context, context.CancelFunc) {
+			defer time.Sleep(10 * time.Millisecond)
+			return of(ctx)
+		}
 	}
 	cancelAfter := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
 		return func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -48,8 +54,9 @@ func TestUnaryEnds(t *testing.T) {
 		"our timeout":                    {nil, "hang", codes.DeadlineExceeded, 2 * time.Second, [3]uint64{0, 1, 0}},
 		"the server's own timeout":       {nil, "wait:300ms fail:DeadlineExceeded", codes.DeadlineExceeded, 300 * time.Millisecond, [3]uint64{0, 1, 0}},
 		"same, below a caller's":         {deadline(500 * time.Millisecond), "wait:300ms fail:DeadlineExceeded", codes.DeadlineExceeded, 300 * time.Millisecond, [3]uint64{0, 1, 0}},
-		"caller's short deadline":        {deadline(999 * time.Millisecond), "hang", codes.DeadlineExceeded, 999 * time.Millisecond, [3]uint64{0, 0, 1}},
-		"caller's long deadline":         {deadline(time.Second), "hang", codes.DeadlineExceeded, time.Second, [3]uint64{0, 1, 0}},
+		"caller's short deadline":        {deadline(499 * time.Millisecond), "hang", codes.DeadlineExceeded, 499 * time.Millisecond, [3]uint64{0, 0, 1}},
+		"caller's long deadline":         {deadline(500 * time.Millisecond), "hang", codes.DeadlineExceeded, 500 * time.Millisecond, [3]uint64{0, 1, 0}},
+		"caller's second, partly gone":   {late(deadline(time.Second)), "hang", codes.DeadlineExceeded, 990 * time.Millisecond, [3]uint64{0, 1, 0}},
 		"caller's deadline after ours":   {deadline(time.Minute), "hang", codes.DeadlineExceeded, 2 * time.Second, [3]uint64{0, 1, 0}},
 		"caller cancels":                 {cancelAfter(time.Second), "hang", codes.Canceled, time.Second, [3]uint64{0, 0, 1}},
 		"cancelled before":               {cancelAfter(0), "hang", codes.Canceled, 0, [3]uint64{0, 0, 1}},

@@ -42,7 +42,8 @@ type reference struct {
 	newest  time.Duration // begin of the newest call that is measured
 	ramp    ramp
 
-	period      time.Duration
+	period      time.Duration // of the newest opening
+	backoff     time.Duration // the same, but for those of tripFor
 	closedAt    time.Duration
 	dueAt       time.Duration // of the timer of the state; 0: none
 	expired     bool
@@ -125,16 +126,17 @@ func (m *reference) enter(s breaker.State, rule string) {
 func (m *reference) open(rule string) {
 	o := m.cfg.Open
 	relapse := m.state == breaker.HalfOpen || m.ramp.on || o.Sticky > 0 && m.now-m.closedAt <= o.Sticky
-	if m.period == 0 || !relapse {
-		m.period = o.Base
+	if m.backoff == 0 || !relapse {
+		m.backoff = o.Base
 	} else {
-		m.period = min(2*m.period, o.Max)
+		m.backoff = min(2*m.backoff, o.Max)
 	}
-	m.openFor(m.period, rule)
+	m.openFor(m.backoff, rule)
 }
 
 func (m *reference) openFor(d time.Duration, rule string) {
 	m.openings++
+	m.period = d
 	m.enter(breaker.Open, rule)
 	m.dueAt = m.now + d
 }
@@ -294,7 +296,7 @@ func (m *reference) force(s breaker.State) {
 	if m.state == s && s != breaker.Closed {
 		return
 	}
-	m.period = 0
+	m.period, m.backoff = 0, 0
 	m.enter(s, breaker.RuleForced)
 }
 
