@@ -100,6 +100,9 @@ func (c Config) check() error {
 	if c.SlowCall < 0 {
 		errs = append(errs, fault("SlowCall", c.SlowCall, "use a positive duration, or 0 for 500ms"))
 	}
+	if lease := c.Breaker.Probe.Lease; lease > 0 && lease <= orDefault(c.CallTimeout, defaultCallTimeout) {
+		errs = append(errs, fault("Breaker.Probe.Lease", lease, "a slow probe would always lose its slot; use more than CallTimeout"))
+	}
 	return errors.Join(errs...)
 }
 

@@ -68,3 +68,15 @@ func TestBreakerName(t *testing.T) {
 		}
 	}
 }
+
+// A lease that is over before the call can end would lose every slow probe's slot.
+func TestLeaseIsLongerThanACall(t *testing.T) {
+	c := Config{Base: answer(200, ""), Breaker: breaker.Config{Probe: breaker.Probe{Lease: 2 * time.Second}}}
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "Breaker.Probe.Lease is 2s") {
+		t.Errorf("got %v", err)
+	}
+	c.CallTimeout = time.Second
+	if _, err := New(c); err != nil {
+		t.Errorf("with a shorter CallTimeout: %v", err)
+	}
+}

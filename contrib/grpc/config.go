@@ -68,6 +68,9 @@ func (c Config) check() error {
 	if c.MaxKeys < 0 || c.MaxKeys > maxMaxKeys {
 		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use 1 to 1000000, or 0 for 10000"))
 	}
+	if lease := c.Breaker.Probe.Lease; lease > 0 && lease <= max(c.CallTimeout, c.AnswerTimeout) {
+		errs = append(errs, fault("Breaker.Probe.Lease", lease, "a slow probe would always lose its slot; use more than CallTimeout and AnswerTimeout"))
+	}
 	if c.SlowCall < 0 {
 		errs = append(errs, fault("SlowCall", c.SlowCall, "use a positive duration, or 0 for 500ms"))
 	}

@@ -76,3 +76,15 @@ func TestBreakersAreBounded(t *testing.T) {
 		t.Error("one key, two breakers")
 	}
 }
+
+// A lease that is over before the call can end would lose every slow probe's slot.
+func TestLeaseIsLongerThanACall(t *testing.T) {
+	c := Config{Breaker: breaker.Config{Probe: breaker.Probe{Lease: time.Second}}}
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "Breaker.Probe.Lease is 1s") {
+		t.Errorf("got %v", err)
+	}
+	c.CallTimeout, c.AnswerTimeout = -1, 500*time.Millisecond
+	if _, err := New(c); err != nil {
+		t.Errorf("with shorter timeouts: %v", err)
+	}
+}
