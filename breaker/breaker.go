@@ -50,7 +50,8 @@ type Breaker struct {
 		openReason     Reason        // of the newest opening
 		openings       uint64        // since New
 		wouldOpen      uint64        // since New: what dry rules reported
-		period         time.Duration // newest open period before jitter; 0: clean
+		period         time.Duration // newest open period before jitter, TripFor's too; 0: there was none
+		backoff        time.Duration // the one from which later openings go on; 0: clean
 		jitter         time.Duration // of the newest opening
 		closedAt       time.Duration // newest recovery, since the clock's base
 		probeSuccesses int           // in this half-open
@@ -347,7 +348,7 @@ func (b *Breaker) TripFor(d time.Duration, r Reason) {
 	d = min(max(d, o.Base), o.Max)
 	switch b.State() {
 	case Closed, HalfOpen:
-		b.openForLocked(d, r)
+		b.tripForLocked(d, r)
 	case Open:
 		b.extendLocked(d)
 	default:
@@ -369,7 +370,7 @@ func (b *Breaker) Force(s State, why string) error {
 	if b.State() == s && s != Closed {
 		return nil
 	}
-	b.mu.period = 0
+	b.mu.period, b.mu.backoff = 0, 0
 	b.moveLocked(s, Reason{Rule: RuleForced, Detail: why})
 	return nil
 }

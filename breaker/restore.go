@@ -11,6 +11,7 @@ type memory struct {
 	since      time.Time
 	reason     Reason // of the newest transition
 	period     time.Duration
+	backoff    time.Duration
 	jitter     time.Duration
 	refusal    *OpenError
 	stopTimer  func() bool // of the breaker's own timer, nil if it has none
@@ -32,7 +33,7 @@ func (b *Breaker) rememberLocked() {
 	case m == nil, m.generation != generationOf(word), m.refusal != refusal:
 		b.memory.Store(&memory{
 			state: stateOf(word), generation: generationOf(word), since: b.mu.since, reason: b.mu.reason,
-			period: b.mu.period, jitter: b.mu.jitter, refusal: refusal, stopTimer: b.mu.stopTimer,
+			period: b.mu.period, backoff: b.mu.backoff, jitter: b.mu.jitter, refusal: refusal, stopTimer: b.mu.stopTimer,
 		})
 	}
 }
@@ -56,7 +57,7 @@ func (b *Breaker) restore(m *memory) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.since, b.mu.reason = m.since, m.reason
-	b.mu.period, b.mu.jitter = m.period, m.jitter
+	b.mu.period, b.mu.backoff, b.mu.jitter = m.period, m.backoff, m.jitter
 	if m.refusal != nil {
 		b.mu.openReason = m.refusal.Reason
 		b.refusal.Store(m.refusal)

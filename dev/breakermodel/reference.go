@@ -42,7 +42,8 @@ type reference struct {
 	newest  time.Duration // begin of the newest call that is measured
 	ramp    ramp
 
-	period      time.Duration
+	period      time.Duration // newest open period
+	backoff     time.Duration // the one from which later openings go on
 	closedAt    time.Duration
 	dueAt       time.Duration // of the timer of the state; 0: none
 	expired     bool
@@ -124,17 +125,22 @@ func (m *reference) enter(s breaker.State, rule string) {
 // open opens for Base, or after a failed recovery or a relapse for twice the period before.
 func (m *reference) open(rule string) {
 	o := m.cfg.Open
-	relapse := m.state == breaker.HalfOpen || m.ramp.on || o.Sticky > 0 && m.now-m.closedAt <= o.Sticky
-	if m.period == 0 || !relapse {
-		m.period = o.Base
+	if m.backoff == 0 || !m.relapses() {
+		m.backoff = o.Base
 	} else {
-		m.period = min(2*m.period, o.Max)
+		m.backoff = min(2*m.backoff, o.Max)
 	}
-	m.openFor(m.period, rule)
+	m.openFor(m.backoff, rule)
+}
+
+func (m *reference) relapses() bool {
+	sticky := m.cfg.Open.Sticky
+	return m.state == breaker.HalfOpen || m.ramp.on || sticky > 0 && m.now-m.closedAt <= sticky
 }
 
 func (m *reference) openFor(d time.Duration, rule string) {
 	m.openings++
+	m.period = d
 	m.enter(breaker.Open, rule)
 	m.dueAt = m.now + d
 }
@@ -283,6 +289,9 @@ func (m *reference) tripFor(d time.Duration) {
 	d = min(max(d, m.cfg.Open.Base), m.cfg.Open.Max)
 	switch m.state {
 	case breaker.Closed, breaker.HalfOpen:
+		if !m.relapses() {
+			m.backoff = 0
+		}
 		m.openFor(d, breaker.RuleExternal)
 	case breaker.Open:
 		m.dueAt = max(m.dueAt, m.now+d)
@@ -294,14 +303,15 @@ func (m *reference) force(s breaker.State) {
 	if m.state == s && s != breaker.Closed {
 		return
 	}
-	m.period = 0
+	m.period, m.backoff = 0, 0
 	m.enter(s, breaker.RuleForced)
 }
 
 func (m *reference) reconfigure(c breaker.Config) {
 	m.cfg = c
-	for i := range m.watches {
-		m.watches[i].firing = false
+	for i, r := range c.Rules {
+		_, dry := plain(r)
+		m.watches[i].firing = m.watches[i].firing && dry
 	}
 }
 
