@@ -17,9 +17,9 @@ func TestTripForAfterACleanCloseBeginsAtBase(t *testing.T) {
 		c.Observer = rec.observer()
 		b := mustNew(t, c)
 		trip(t, b)
-		for _, period := range []time.Duration{2, 4, 8} {
+		for _, period := range []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second} {
 			run(b, errDown) // a failed recovery
-			after(period * time.Second)
+			after(period)
 		}
 		runN(t, b, 1, nil)
 		wantState(t, b, Closed)
