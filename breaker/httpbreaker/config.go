@@ -20,7 +20,7 @@ type Config struct {
 	// Key tells which breaker guards a request. Its answer appears in errors and metrics: no
 	// secrets. Default: Host.
 	Key func(*http.Request) string
-	// MaxKeys is how many breakers are kept, at least 1. Default: 10,000.
+	// MaxKeys is how many breakers are kept, 1 to 1,000,000. Default: 10,000.
 	MaxKeys int
 	// Base sends the requests that are admitted. It must heed the request's context.
 	// Default: an *http.Transport of its own that dials within ConnectTimeout, takes proxies
@@ -51,6 +51,7 @@ type Config struct {
 
 const (
 	defaultMaxKeys        = 10_000
+	largestMaxKeys        = 1_000_000 // of a breaker.Set
 	defaultConnectTimeout = 500 * time.Millisecond
 	defaultCallTimeout    = 2 * time.Second
 	defaultStallTimeout   = 10 * time.Second
@@ -86,8 +87,8 @@ func orDefault[T comparable](v, def T) T {
 // check returns every fault of a Config as it was given, Breaker's apart, joined.
 func (c Config) check() error {
 	var errs []error
-	if c.MaxKeys < 0 {
-		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use at least 1, or 0 for 10000"))
+	if c.MaxKeys < 0 || c.MaxKeys > largestMaxKeys {
+		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use 1 to 1000000, or 0 for 10000"))
 	}
 	if c.ConnectTimeout < 0 {
 		errs = append(errs, fault("ConnectTimeout", c.ConnectTimeout, "use a positive duration, or 0 for 500ms"))

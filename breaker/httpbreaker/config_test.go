@@ -34,7 +34,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 		want string
 	}{
 		{err, "Open.Max is 30s"},
-		{err, "MaxKeys is -1: use at least 1"},
+		{err, "MaxKeys is -1: use 1 to 1000000"},
 		{err, "ConnectTimeout is 1s: Base dials by itself"},
 		{err, "SlowCall is -1ns"},
 		{negative, "ConnectTimeout is -1ns"},

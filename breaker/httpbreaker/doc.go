@@ -23,8 +23,8 @@
 //
 // These count for nothing: the caller's own cancellation; its own deadline, unless the call had
 // lasted at least [Config.SlowCall] by then; a request that cannot be sent as it is
-// (a line break in a header); a request body that its caller's reader did not
-// deliver.
+// (a line break in a header or in the URL); a request body that its caller's reader did not
+// deliver, or not in the length that the request says.
 //
 // A good status is only half of an answer. With a [Config.StallTimeout], as by
 // default, a response counts when its body ends: at EOF or at an early Close as a

@@ -68,7 +68,7 @@ func ExampleNew() {
 	})
 	fmt.Println(err)
 	// Output:
-	// httpbreaker: MaxKeys is -1: use at least 1, or 0 for 10000
+	// httpbreaker: MaxKeys is -1: use 1 to 1000000, or 0 for 10000
 	// httpbreaker: ConnectTimeout is 1s: Base dials by itself; set it there and leave this 0
 }
 

@@ -19,7 +19,7 @@ type Config struct {
 	// method, "/shop.Orders/Get". It is called for each call, concurrently.
 	// Default: the target and the service, "dns:///orders:443/shop.Orders".
 	Key func(ctx context.Context, target, method string) string
-	// MaxKeys is how many keys have a breaker at most, at least 1. Beyond it one that was not used
+	// MaxKeys is how many keys have a breaker at most, 1 to 1,000,000. Beyond it one that was not used
 	// lately is evicted: see breaker.Set. Default: 10,000.
 	MaxKeys int
 	// CallTimeout bounds a unary call, retries by gRPC's service config included. Negative: none, for callers who
@@ -36,6 +36,7 @@ type Config struct {
 // The defaults of Config.
 const (
 	defaultMaxKeys  = 10_000
+	largestMaxKeys  = 1_000_000 // of a breaker.Set
 	defaultTimeout  = 2 * time.Second
 	defaultSlowCall = time.Second
 	defaultLease    = 30 * time.Second // as in package breaker
@@ -65,8 +66,8 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) check() error {
 	_, err := breaker.New(c.Breaker)
 	errs := []error{err}
-	if c.MaxKeys < 0 {
-		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use at least 1, or 0 for 10000"))
+	if c.MaxKeys < 0 || c.MaxKeys > largestMaxKeys {
+		errs = append(errs, fault("MaxKeys", c.MaxKeys, "use 1 to 1000000, or 0 for 10000"))
 	}
 	if c.SlowCall < 0 {
 		errs = append(errs, fault("SlowCall", c.SlowCall, "use a positive duration, or 0 for 1s"))

@@ -20,9 +20,22 @@ func TestConfigFaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Open.Base", "Probe.Lease",
-		"grpcbreaker: MaxKeys is -1: use at least 1, or 0 for 10000",
+		"grpcbreaker: MaxKeys is -1: use 1 to 1000000, or 0 for 10000",
 		"grpcbreaker: SlowCall is -1s: use a positive duration, or 0 for 1s",
 	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+}
+
+// Too many are as bad as too few: the fault was that of package breaker's own field, after all others.
+func TestTooManyKeysAreNamed(t *testing.T) {
+	g, err := New(Config{MaxKeys: 2_000_000, SlowCall: -time.Second})
+	if err == nil || g != nil {
+		t.Fatalf("got %v, %v, want an error alone", g, err)
+	}
+	for _, want := range []string{"grpcbreaker: MaxKeys is 2000000", "SlowCall is -1s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}
