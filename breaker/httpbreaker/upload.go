@@ -66,12 +66,21 @@ func (u *upload) Close() (err error) {
 }
 
 // closeWith closes the body as soon as ctx ends, unless stop was called before: net/http returns
-// no earlier than a Read of the body that it is in.
+// no earlier than a Read of the body that it is in, and over HTTP/2 no Read of the response does.
 func (u *upload) closeWith(ctx context.Context) (stop func() bool) {
 	if u == nil {
 		return func() bool { return true }
 	}
 	return context.AfterFunc(ctx, func() { _ = u.Close() }) // the call has its error
+}
+
+// isOver reports whether nothing reads the body any more.
+func (u *upload) isOver() bool {
+	if u == nil {
+		return true
+	}
+	phase := u.phase.Load()
+	return phase != uploadIdle && phase != uploadReading
 }
 
 // broke reports whether the caller's reader did not deliver what it should.
