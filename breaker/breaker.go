@@ -347,7 +347,7 @@ func (b *Breaker) TripFor(d time.Duration, r Reason) {
 	d = min(max(d, o.Base), o.Max)
 	switch b.State() {
 	case Closed, HalfOpen:
-		b.openForLocked(d, r)
+		b.tripForLocked(d, r)
 	case Open:
 		b.extendLocked(d)
 	default:

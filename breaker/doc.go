@@ -19,7 +19,8 @@
 //	err = call()
 //	permit.Done(err)
 //
-// A permit that never reports is harmless to a closed breaker, and holds a
+// A permit that never reports is harmless to a closed breaker, but for a latency rule,
+// to which it is a call that hangs, and holds a
 // probe's slot no longer than [Probe.Lease]. A breaker cannot repair a missing
 // timeout: give every guarded call one.
 //

@@ -113,10 +113,15 @@ const histogramSpan = 10 * time.Second
 // readings are the two that Stats measures from. They are made when Stats is first asked.
 type readings struct{ older, newer *reading }
 
-func (r *readings) latency(h *histogram, now time.Duration) Latency {
+// latency is what h has counted since the older one, or since it was born.
+func (r *readings) latency(h *histogram, born, now time.Duration) Latency {
 	here := h.read(now)
 	if r.newer == nil || now-r.newer.at >= histogramSpan {
 		r.older, r.newer = r.newer, here
 	}
-	return here.since(r.older)
+	l := here.since(r.older)
+	if r.older == nil {
+		l.Span = now - born
+	}
+	return l
 }

@@ -181,7 +181,7 @@ func (l *latencyWindow) harvest(now time.Duration, take func(ripe) (stop bool)) 
 			next = min(next, at)
 			continue
 		}
-		if r := l.empty(c); r.calls > 0 && take(r) {
+		if take(l.empty(c)) {
 			return
 		}
 	}

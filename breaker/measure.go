@@ -11,6 +11,7 @@ type measure struct {
 	windows   []*latencyWindow // one a threshold; the cells of the first one count successes too
 	window1   *latencyWindow   // that of windows, if it is the only one
 	histogram *histogram
+	born      time.Duration // of the histogram
 	limit     time.Duration // the lowest threshold of a rule that opens; 0: there is none
 }
 
@@ -33,8 +34,11 @@ func (b *Breaker) measureLocked(wantHistogram bool) {
 	if len(m.windows) == 1 {
 		m.window1 = m.windows[0]
 	}
-	if m.histogram = new(histogram); old != nil {
-		m.histogram = old.histogram
+	if old != nil {
+		m.histogram, m.born = old.histogram, old.born
+	} else {
+		m.histogram, m.born = new(histogram), now
+		b.mu.readings = readings{} // those of one that was switched off
 	}
 	b.measure.Store(m)
 }
@@ -300,9 +304,9 @@ func (b *Breaker) judgeLatencyLocked(now time.Duration) (moved bool) {
 	for i, l := range m.windows {
 		l.harvest(now, func(r ripe) bool {
 			if i == 0 {
-				b.mu.fast += r.fast
+				b.mu.fast += r.fast // also where every call of the tick was withdrawn, and only a late one is left
 			}
-			moved = b.ripenedLocked(l.threshold, r)
+			moved = r.calls > 0 && b.ripenedLocked(l.threshold, r)
 			return moved
 		})
 		if moved || b.settleLocked(l.threshold, now-l.threshold-l.tick()) {
@@ -355,5 +359,5 @@ func (b *Breaker) latencyLocked(now time.Duration) Latency {
 	if m == nil {
 		return Latency{}
 	}
-	return b.mu.readings.latency(m.histogram, now)
+	return b.mu.readings.latency(m.histogram, m.born, now)
 }

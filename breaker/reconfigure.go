@@ -64,6 +64,7 @@ func (b *Breaker) inheritLocked(before []*installed) {
 		d.reset(t)
 		i := slices.IndexFunc(before, func(from *installed) bool { return d.inherit(from.detector, t) })
 		if i >= 0 {
+			d.firing = d.dry && before[i].firing
 			before = slices.Delete(before, i, i+1)
 		}
 	}

@@ -275,7 +275,7 @@ func (r CUSUM) check(field string) error {
 }
 
 func (r CUSUM) detector() detector {
-	return &cusumDetector{rule: r, up: math.Log(r.Sick / r.Healthy), down: math.Log((1 - r.Sick) / (1 - r.Healthy))}
+	return &cusumDetector{rule: r, up: math.Log(r.Sick) - math.Log(r.Healthy), down: math.Log1p(-r.Sick) - math.Log1p(-r.Healthy)}
 }
 
 func (r CUSUM) fills() fills { return fills{threshold: r.Threshold} }

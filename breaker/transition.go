@@ -12,6 +12,14 @@ func (b *Breaker) openLocked(r Reason) {
 	b.openForLocked(b.mu.backoff, r)
 }
 
+// tripForLocked opens for d, and leaves the period from which later openings go on.
+func (b *Breaker) tripForLocked(d time.Duration, r Reason) {
+	if b.isCleanLocked() {
+		b.mu.backoff = 0
+	}
+	b.openForLocked(d, r)
+}
+
 // openForLocked opens for d, from Closed or HalfOpen.
 func (b *Breaker) openForLocked(d time.Duration, r Reason) {
 	b.mu.period = d
@@ -38,15 +46,21 @@ func (b *Breaker) extendLocked(d time.Duration) {
 // period before after a failed recovery, or a relapse in the ramp or within Sticky of a close.
 func (b *Breaker) nextPeriodLocked() time.Duration {
 	o := b.settings.Load().Open
-	relapse := b.ramp.on || o.Sticky > 0 && b.clock.since()-b.mu.closedAt <= o.Sticky
 	switch {
-	case b.mu.backoff == 0, b.State() == Closed && !relapse:
+	case b.mu.backoff == 0, b.isCleanLocked():
 		return o.Base
 	case b.mu.backoff > o.Max/2:
 		return o.Max
 	default:
 		return max(2*b.mu.backoff, o.Base)
 	}
+}
+
+// isCleanLocked reports whether the breaker has closed for good: an opening now is no relapse.
+func (b *Breaker) isCleanLocked() bool {
+	sticky := b.settings.Load().Open.Sticky
+	relapse := b.ramp.on || sticky > 0 && b.clock.since()-b.mu.closedAt <= sticky
+	return b.State() == Closed && !relapse
 }
 
 // moveLocked changes the state: every change goes through here. The cell moves

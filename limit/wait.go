@@ -30,6 +30,7 @@ func (b *Bulkhead) wait(ctx context.Context, maxWait time.Duration) error {
 	if maxWait <= 0 {
 		return ErrFull
 	}
+	done := ctx.Done() // before there is a place to leave behind: it panics where ctx is nil
 	place := b.join()
 	if place == nil {
 		return ErrFull
@@ -42,7 +43,7 @@ func (b *Bulkhead) wait(ctx context.Context, maxWait time.Duration) error {
 		return nil
 	case <-timer.C:
 		err = ErrFull
-	case <-ctx.Done():
+	case <-done:
 		err = ctx.Err()
 	}
 	if !b.giveUp(place) {

@@ -59,8 +59,12 @@ func (c *call) headers(ctx context.Context) (*http.Response, error) {
 	limit := &TimeoutError{Key: c.key, Limit: callTimeout(ctx, c.config.CallTimeout)}
 	stop := c.within(limit)
 	defer stop()
-	keep := c.upload.closeWith(ctx)
-	defer keep()
+	keep, answered := c.upload.closeWith(ctx), false
+	defer func() {
+		if !answered || c.upload.isOver() { // else it goes on beside the response, until that ends
+			keep()
+		}
+	}()
 	resp, err := c.config.Base.RoundTrip(c.outgoing(ctx))
 	if err != nil {
 		return nil, err
@@ -74,6 +78,7 @@ func (c *call) headers(ctx context.Context) (*http.Response, error) {
 		_ = resp.Body.Close() // the timeout is what is told
 		return nil, limit
 	}
+	answered = true
 	return resp, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,14 +84,15 @@ func sendable(req *http.Request) bool {
 	if req.URL == nil || req.Header == nil || req.Method != "" && !isToken(req.Method) {
 		return false
 	}
-	for name, values := range req.Header {
-		if !isToken(name) {
+	uri := req.URL.RequestURI()
+	return !strings.ContainsFunc(uri, isControl) && !strings.Contains(uri, "\t") && areFields(req.Header) && areFields(req.Trailer)
+}
+
+// areFields reports whether h can be sent as headers or trailers.
+func areFields(h http.Header) bool {
+	for name, values := range h {
+		if !isToken(name) || slices.ContainsFunc(values, func(v string) bool { return strings.ContainsFunc(v, isControl) }) {
 			return false
-		}
-		for _, v := range values {
-			if strings.ContainsFunc(v, isControl) {
-				return false
-			}
 		}
 	}
 	return true

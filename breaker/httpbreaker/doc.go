@@ -23,8 +23,8 @@
 //
 // These count for nothing: the caller's own cancellation; its own deadline, unless the call had
 // lasted at least [Config.SlowCall] by then; a request that cannot be sent as it is
-// (a line break in a header); a request body that its caller's reader did not
-// deliver.
+// (a line break in a header or in the URL); a request body that its caller's reader did not
+// deliver, or not in the length that the request says.
 //
 // A good status is only half of an answer. With a [Config.StallTimeout], as by
 // default, a response counts when its body ends: at EOF or at an early Close as a
@@ -32,6 +32,9 @@
 // long after its headers counts as a success then, so that a long stream does
 // not hold up a recovery. Without a StallTimeout, for an upgraded
 // connection (101), and for any other outcome than a success the headers decide.
+//
+// A latency rule of the breaker times a call until it counts, so until its body ends: it takes a large
+// download, and a caller who reads slowly, for a slow host. Give it a negative StallTimeout, with which the headers decide.
 //
 // A Retry-After with a 429 or 503, in seconds or as a date, opens the breaker for that
 // time, at least Open.Base and at most Open.Max of its Config.

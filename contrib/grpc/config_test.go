@@ -33,6 +33,19 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
+// Too many are as bad as too few: the fault was that of package breaker's own field, after all others.
+func TestTooManyKeysAreNamed(t *testing.T) {
+	g, err := New(Config{MaxKeys: 2_000_000, SlowCall: -time.Second})
+	if err == nil || g != nil {
+		t.Fatalf("got %v, %v, want an error alone", g, err)
+	}
+	for _, want := range []string{"grpcbreaker: MaxKeys is 2000000", "SlowCall is -1s"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+}
+
 func TestConfigDefaults(t *testing.T) {
 	c := Config{}.withDefaults()
 	if c.MaxKeys != 10_000 || c.CallTimeout != 2*time.Second || c.AnswerTimeout != 2*time.Second || c.SlowCall != 500*time.Millisecond {

@@ -42,6 +42,9 @@
 // is closed then. A stream that was not heard yet says nothing before its end, and after the lease its probe goes to
 // another call.
 //
+// A latency rule of the breaker times a stream until it counts, so a stream that rightly lives longer than its
+// Threshold is a slow call. Use latency rules where there are unary calls only, or give streams a Guard of their own.
+//
 // # Concurrency
 //
 // All methods of [Guard] may be called at any time from any goroutine. A stream may be used as gRPC's own: one goroutine

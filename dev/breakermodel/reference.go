@@ -125,13 +125,17 @@ func (m *reference) enter(s breaker.State, rule string) {
 // open opens for Base, or after a failed recovery or a relapse for twice the period before.
 func (m *reference) open(rule string) {
 	o := m.cfg.Open
-	relapse := m.state == breaker.HalfOpen || m.ramp.on || o.Sticky > 0 && m.now-m.closedAt <= o.Sticky
-	if m.backoff == 0 || !relapse {
+	if m.backoff == 0 || !m.relapses() {
 		m.backoff = o.Base
 	} else {
 		m.backoff = min(2*m.backoff, o.Max)
 	}
 	m.openFor(m.backoff, rule)
+}
+
+func (m *reference) relapses() bool {
+	sticky := m.cfg.Open.Sticky
+	return m.state == breaker.HalfOpen || m.ramp.on || sticky > 0 && m.now-m.closedAt <= sticky
 }
 
 func (m *reference) openFor(d time.Duration, rule string) {
@@ -285,6 +289,9 @@ func (m *reference) tripFor(d time.Duration) {
 	d = min(max(d, m.cfg.Open.Base), m.cfg.Open.Max)
 	switch m.state {
 	case breaker.Closed, breaker.HalfOpen:
+		if !m.relapses() {
+			m.backoff = 0
+		}
 		m.openFor(d, breaker.RuleExternal)
 	case breaker.Open:
 		m.dueAt = max(m.dueAt, m.now+d)
@@ -302,8 +309,9 @@ func (m *reference) force(s breaker.State) {
 
 func (m *reference) reconfigure(c breaker.Config) {
 	m.cfg = c
-	for i := range m.watches {
-		m.watches[i].firing = false
+	for i, r := range c.Rules {
+		_, dry := plain(r)
+		m.watches[i].firing = m.watches[i].firing && dry
 	}
 }
 
