@@ -19,10 +19,10 @@
 //	err = call()
 //	permit.Done(err)
 //
-// A permit that never reports is harmless to a closed breaker, but for a latency rule,
-// to which it is a call that hangs, and holds a
-// probe's slot no longer than [Probe.Lease]. A breaker cannot repair a missing
-// timeout: give every guarded call one.
+// A permit that never reports is harmless to a closed breaker, but for a latency
+// rule, to which it is a call that hangs ([Permit.Answered] ends its duration); it
+// holds a probe's slot no longer than [Probe.Lease]. A breaker cannot repair a
+// missing timeout: give every guarded call one.
 //
 // A [Set] holds one breaker for each key, such as a host or a tenant.
 //

@@ -68,7 +68,8 @@ func (b *Breaker) reserve(permit *Permit, owner bool) answer {
 	return refuse
 }
 
-func (b *Breaker) recordProbe(p *probe, word uint64, o Outcome, err error) {
+func (b *Breaker) recordProbe(permit *Permit, word uint64, o Outcome, err error) {
+	p := permit.probe
 	text := errorText(err)
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
@@ -84,6 +85,9 @@ func (b *Breaker) recordProbe(p *probe, word uint64, o Outcome, err error) {
 		return
 	}
 	held := b.clock.since() - p.start
+	if permit.began != 0 {
+		held = permit.began - p.start
+	}
 	m := b.measure.Load()
 	m.record(held)
 	switch {

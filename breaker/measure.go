@@ -239,6 +239,22 @@ func (b *Breaker) endTimed(word uint64, began time.Duration) {
 	}
 }
 
+// answered is the end of a timed call's duration, before its outcome is known. The cell of
+// successes takes back what the first window counts as one.
+func (b *Breaker) answered(word uint64, began time.Duration) {
+	now, m := b.now(), b.measure.Load()
+	if m == nil || generationOf(b.word.Load()) != generationOf(word) {
+		return
+	}
+	n := uint64(0)
+	if len(m.windows) > 0 {
+		if n = m.windows[0].end(began, now); n > 0 {
+			b.cell.Add(^uint64(cellOne - 1))
+		}
+	}
+	b.endOthers(m, began, now, weightOf(n))
+}
+
 // countFast looks again after a success was counted in a cell of the first window. If the
 // state has changed, that cell was or will be emptied into Breaker.mu.fast, so the cell of
 // successes takes it back.

@@ -9,7 +9,7 @@ type Permit struct {
 	b     *Breaker
 	word  uint64        // the state word under which the call was admitted; usedWord once used
 	probe *probe        // the reservation, for a half-open probe
-	began time.Duration // since the clock's base, where word has measuredFlag
+	began time.Duration // since the clock's base, where word has measuredFlag; of a probe when it was answered, or 0
 }
 
 // Done reports the end of the call: nil is a Success, any other error is what
@@ -65,6 +65,26 @@ func (p *Permit) doneSuccess() {
 
 func (p *Permit) used() bool { return p.b == nil || p.word == usedWord }
 
+// Answered says that the target has answered, though the call goes on: an HTTP response whose
+// body the caller will read, the first message of a stream. Its duration for the latency rules and
+// the histogram ends here, so that a slow reader is no slow target; its outcome is still to be
+// reported. It does nothing a second time, and where calls are not timed.
+func (p *Permit) Answered() {
+	if p.used() {
+		return
+	}
+	b, word := p.b, p.word
+	switch {
+	case p.probe != nil:
+		if p.began == 0 {
+			p.began = b.clock.since()
+		}
+	case word&measuredFlag != 0:
+		p.word &^= measuredFlag
+		b.answered(word, p.began)
+	}
+}
+
 // DoneAs is Done for a caller who classified the result itself. Of err only
 // the text is used, for the Reason.
 func (p *Permit) DoneAs(o Outcome, err error) {
@@ -80,7 +100,7 @@ func (p *Permit) DoneAs(o Outcome, err error) {
 	switch {
 	case stateOf(word) == Disabled:
 	case p.probe != nil:
-		b.recordProbe(p.probe, word, o, err)
+		b.recordProbe(p, word, o, err)
 	case o == Success:
 		b.recordSuccess(word, p.began)
 	case o == Ignored:

@@ -180,6 +180,7 @@ func (c *call) settleBy(err error) {
 
 // answered takes the headers of a response in.
 func (c *call) answered(resp *http.Response) {
+	c.permit.Answered()
 	o := c.classify(resp)
 	if o != breaker.Success {
 		c.settle(o, statusError(resp.StatusCode))

@@ -33,8 +33,8 @@
 // not hold up a recovery. Without a StallTimeout, for an upgraded
 // connection (101), and for any other outcome than a success the headers decide.
 //
-// A latency rule of the breaker times a call until it counts, so until its body ends: it takes a large
-// download, and a caller who reads slowly, for a slow host. Give it a negative StallTimeout, with which the headers decide.
+// A latency rule of the breaker times a call until its headers: neither a large download nor a
+// caller who reads slowly makes a host slow.
 //
 // A Retry-After with a 429 or 503, in seconds or as a date, opens the breaker for that
 // time, at least Open.Base and at most Open.Max of its Config.

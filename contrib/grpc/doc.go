@@ -42,8 +42,8 @@
 // is closed then. A stream that was not heard yet says nothing before its end, and after the lease its probe goes to
 // another call.
 //
-// A latency rule of the breaker times a stream until it counts, so a stream that rightly lives longer than its
-// Threshold is a slow call. Use latency rules where there are unary calls only, or give streams a Guard of their own.
+// A latency rule of the breaker times a stream until its server is first heard, by headers or a message. An upload is
+// heard at its end: give long ones a Guard of their own.
 //
 // # Concurrency
 //

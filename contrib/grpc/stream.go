@@ -176,6 +176,9 @@ func (s *stream) isHeard() bool {
 // hear notes that the server has answered.
 func (s *stream) hear() {
 	s.mu.Lock()
+	if s.mu.stage == running && !s.mu.heard {
+		s.permit.Answered()
+	}
 	s.mu.heard = true
 	settles := s.settleLocked()
 	s.mu.Unlock()
