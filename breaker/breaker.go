@@ -268,6 +268,13 @@ var errUnwound = errors.New("panic or runtime.Goexit")
 // runtime.Goexit in fn is a Failure and goes on unchanged (REQ-B10). What fn
 // returns is returned as it is.
 func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
+	if stateOf(b.word.Load()) == Open { // apart, since what follows prepares a defer
+		return *new(T), b.refuse()
+	}
+	return do(ctx, b, fn)
+}
+
+func do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
 	p, err := b.Allow()
 	if err != nil {
 		var none T

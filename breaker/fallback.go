@@ -48,6 +48,6 @@ func (p *Permit) finish(ctx context.Context, err error) Outcome {
 		p.DoneAs(Ignored, err)
 		return Ignored
 	default:
-		return p.done(err)
+		return p.doneError(err)
 	}
 }

@@ -19,8 +19,11 @@ type Permit struct {
 // a latency rule or Config.Histogram, reads no clock. A permit that was used, and
 // the zero one, do nothing.
 func (p *Permit) Done(err error) {
-	if err != nil || !p.succeed() {
-		p.done(err)
+	switch {
+	case err != nil:
+		p.doneError(err)
+	case !p.succeed():
+		p.doneSuccess()
 	}
 }
 
@@ -39,10 +42,9 @@ func (p *Permit) succeed() bool {
 	return true
 }
 
-func (p *Permit) done(err error) (o Outcome) {
-	if err == nil || p.used() {
-		p.doneSuccess()
-		return Success
+func (p *Permit) doneError(err error) (o Outcome) {
+	if p.used() {
+		return Ignored
 	}
 	o = Failure // also if Classify ends the goroutine
 	defer func() { p.DoneAs(o, err) }()
