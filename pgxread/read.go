@@ -73,14 +73,10 @@ func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*c
 
 // choose picks a node. A read that asks for a position waits for a replica that holds it (REQ-R12).
 func (db *DB) choose(ctx context.Context, req replica.Requirement) (replica.Choice, error) {
-	choice, err := db.set.Pick(req)
-	if err == nil || req.Position.IsZero() || !errors.Is(err, replica.ErrNoReplica) {
-		return choice, err
+	if req.Position.IsZero() {
+		return db.set.Pick(req)
 	}
-	if err := db.set.Await(ctx, req, db.cfg.PositionWait); err != nil {
-		return choice, err
-	}
-	return db.set.Pick(req)
+	return db.set.Await(ctx, req, db.cfg.PositionWait)
 }
 
 // verdict is what follows an attempt.

@@ -68,26 +68,20 @@ func (w *watch) wake() {
 	}
 }
 
-// Await waits until a replica may take a read with this requirement, for which the
+// Await is Pick for a read that may wait until a replica can take it: for replay up to
+// r.Position, a first sample, a newer one, a place on a replica that is at its cap. While reads wait, the
 // samplers sample each replica every 10 ms, or ten times as long as a sample takes if that is
-// more, at most every Settings.Fast, once for all who wait (REQ-R16). It
-// returns nil as soon as one may, often at once; Pick then chooses, and may still refuse
-// it for saturation. It waits only for what a sample can bring: replay up to
-// r.Position, a first sample, a newer one. For a read with PrimaryOnly it never waits.
+// more, at most every Settings.Fast, once for all who wait (REQ-R16). A read that Pick would
+// admit does not wait, and one with PrimaryOnly never does.
 //
 // limit bounds the wait. 0: DefaultAwait; negative: no wait. When it has passed, or
 // waiting does not help, the error is Pick's own: a *NoReplicaError which says how much is
 // missing on each replica and by RetryAfter when it may be there, or a *PositionError. When ctx
 // ends first, the error is its cause.
-func (s *Set) Await(ctx context.Context, r Requirement, limit time.Duration) error {
-	if s.ctx.Err() != nil {
-		return ErrClosed
-	}
-	if r.PrimaryOnly {
-		return s.primaryLacks(&r.Position)
-	}
-	if ok, hope := s.outlook(&r); ok || !hope || limit < 0 {
-		return s.verdict(ok, &r)
+func (s *Set) Await(ctx context.Context, r Requirement, limit time.Duration) (Choice, error) {
+	c, err := s.Pick(r)
+	if err == nil || limit < 0 || r.PrimaryOnly || !canWait(err) {
+		return c, err
 	}
 	orDefault(&limit, DefaultAwait)
 	end := time.NewTimer(limit)
@@ -95,6 +89,12 @@ func (s *Set) Await(ctx context.Context, r Requirement, limit time.Duration) err
 	s.quicken()
 	defer s.watch.leave()
 	return s.awaitSample(ctx, &r, end.C)
+}
+
+// canWait tells whether a sample, or a read that ends, may bring a replica for a refused read.
+func canWait(err error) bool {
+	e, ok := errors.AsType[*NoReplicaError](err)
+	return ok && (e.has(Behind) || e.has(Saturated) || e.has(Stale) || e.has(NoSample))
 }
 
 // quicken counts a waiting read in, and wakes the samplers for the first one.
@@ -122,48 +122,46 @@ func (n *node) awaitPause() time.Duration {
 
 // awaitSample asks again after each sample. Each wait ends by a sample, the limit, the
 // caller or the Set's end.
-func (s *Set) awaitSample(ctx context.Context, r *Requirement, end <-chan time.Time) error {
+func (s *Set) awaitSample(ctx context.Context, r *Requirement, end <-chan time.Time) (Choice, error) {
 	for {
 		changed := s.watch.next() // before the look at what is known, so that no sample is missed
-		if ok, hope := s.outlook(r); ok || !hope {
-			return s.verdict(ok, r)
+		if s.mayTake(r) {
+			if c, err := s.Pick(*r); err == nil || !canWait(err) {
+				return c, err
+			}
 		}
 		select {
 		case <-changed:
 		case <-end:
-			return s.verdict(false, r)
+			return s.Pick(*r)
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return Choice{}, context.Cause(ctx)
 		case <-s.ctx.Done():
-			return ErrClosed
+			return Choice{}, ErrClosed
 		}
 	}
 }
 
-// outlook tells whether a replica may take the read now, and whether a sample may bring that about.
-func (s *Set) outlook(r *Requirement) (ok, hope bool) {
-	st, now, seen := s.settings.Load(), s.now(), s.primarySeen.Load()
+// mayTake tells whether it is worth a Pick, whose refusal is not for nothing: a replica has a
+// place for the read, or none is left that may have one soon.
+func (s *Set) mayTake(r *Requirement) bool {
+	st, now, seen, hope := s.settings.Load(), s.now(), s.primarySeen.Load(), false
 	for _, n := range *s.replicas.Load() {
 		if n.Name == r.Except || !n.admits() {
 			continue
 		}
 		switch c, _ := n.view.Load().check(now, st, r, seen); c {
 		case Fit:
-			return true, false
+			if n.MaxInFlight == 0 || n.inFlight() < n.MaxInFlight {
+				return true
+			}
+			hope = true
 		case Behind, NoSample, Stale:
 			hope = true
 		default:
 		}
 	}
-	return false, hope
-}
-
-// verdict is nil, or what Pick would say.
-func (s *Set) verdict(ok bool, r *Requirement) error {
-	if ok {
-		return nil
-	}
-	return s.refuse(*s.replicas.Load(), s.settings.Load(), r, s.now())
+	return !hope
 }
 
 // Position returns the position of the primary as of a look that begins after the call, so

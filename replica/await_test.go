@@ -24,6 +24,13 @@ func (c *cluster) refreshed() {
 // stay keeps the samplers as they are: a replica that is behind is not sampled before a calm interval.
 func stay(cfg *replica.Config) { cfg.Fast = cfg.Calm }
 
+// awaits is Await with a read that ends at once.
+func (c *cluster) awaits(ctx context.Context, r replica.Requirement, limit time.Duration) error {
+	choice, err := c.Await(ctx, r, limit)
+	choice.Done(nil)
+	return err
+}
+
 func looksOf(s *server) int {
 	n, _, _ := s.counts()
 	return n
@@ -152,7 +159,7 @@ func TestAwaitOfWhatIsThere(t *testing.T) {
 		c.refreshed()
 		before, begun := looksOf(c.r[0])+looksOf(c.r[1]), time.Now()
 		for _, r := range []replica.Requirement{{}, {Position: at(1, 5)}, {Position: at(1, 2000)}, {Position: at(1, 1<<40), PrimaryOnly: true}} {
-			if err := c.Await(c.t.Context(), r, 0); err != nil {
+			if err := c.awaits(c.t.Context(), r, 0); err != nil {
 				t.Errorf("%+v: %v", r, err)
 			}
 		}
@@ -174,11 +181,8 @@ func TestAwaitSharesSamples(t *testing.T) {
 		for i := range 100 {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * 100 * time.Microsecond)
-				r := replica.Requirement{Position: at(1, 2000)}
-				if err := c.Await(c.t.Context(), r, 0); err != nil {
-					t.Error(err)
-				}
-				if choice, err := c.Pick(r); err != nil || choice.Name() != "r1" {
+				choice, err := c.Await(c.t.Context(), replica.Requirement{Position: at(1, 2000)}, 0)
+				if err != nil || choice.Name() != "r1" {
 					t.Errorf("%q, %v", choice.Name(), err)
 				} else {
 					choice.Done(nil)
@@ -198,6 +202,38 @@ func TestAwaitSharesSamples(t *testing.T) {
 	})
 }
 
+// Reads that wait for one position do not all fall on the first replica that holds it: who finds no place there waits on.
+func TestAwaitWaitsForAPlace(t *testing.T) {
+	adjust := func(cfg *replica.Config) {
+		stay(cfg)
+		for i := range cfg.Replicas {
+			cfg.Replicas[i].MaxInFlight = 2
+		}
+	}
+	inBubble(t, 2, adjust, func(c *cluster) {
+		c.write(2000)
+		c.refreshed()
+		time.AfterFunc(20*ms, func() { c.r[0].moveTo(2000) })
+		time.AfterFunc(100*ms, func() { c.r[1].moveTo(2000) })
+		var wg sync.WaitGroup
+		for range 12 {
+			wg.Go(func() {
+				choice, err := c.Await(c.t.Context(), replica.Requirement{Position: at(1, 2000)}, 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(30 * ms)
+				choice.Done(nil)
+			})
+		}
+		wg.Wait()
+		if a, b := c.stats(0).Reads, c.stats(1).Reads; a+b != 12 || b < 2 {
+			t.Errorf("%d reads on r1 and %d on r2", a, b)
+		}
+	})
+}
+
 // A look that takes long is not taken more often than a tenth of the time.
 func TestAwaitIsGentleWithASlowReplica(t *testing.T) {
 	inBubble(t, 1, stay, func(c *cluster) {
@@ -205,7 +241,7 @@ func TestAwaitIsGentleWithASlowReplica(t *testing.T) {
 		c.write(2000)
 		c.refreshed()
 		before := looksOf(c.r[0])
-		if err := c.Await(c.t.Context(), replica.Requirement{Position: at(1, 2000)}, 400*ms); !errors.Is(err, replica.ErrBehind) {
+		if err := c.awaits(c.t.Context(), replica.Requirement{Position: at(1, 2000)}, 400*ms); !errors.Is(err, replica.ErrBehind) {
 			t.Error(err)
 		}
 		if looks := looksOf(c.r[0]) - before; looks < 6 || looks > 8 {
@@ -219,14 +255,16 @@ func TestAwaitEndsWithAnEstimate(t *testing.T) {
 	inBubble(t, 2, nil, func(c *cluster) {
 		c.write(1_000_000)
 		c.refreshed()
-		go func() { // 1,000 bytes a millisecond
+		var replay sync.WaitGroup
+		replay.Go(func() { // 1,000 bytes a millisecond
 			for range 300 {
 				c.r[0].moveTo(c.position(c.r[0]) + 1000)
 				time.Sleep(ms)
 			}
-		}()
+		})
+		defer replay.Wait()
 		begun := time.Now()
-		err := c.Await(c.t.Context(), replica.Requirement{Position: at(1, 1_000_000)}, 0)
+		err := c.awaits(c.t.Context(), replica.Requirement{Position: at(1, 1_000_000)}, 0)
 		none, ok := errors.AsType[*replica.NoReplicaError](err)
 		if !ok || !errors.Is(err, replica.ErrBehind) || time.Since(begun) != replica.DefaultAwait {
 			t.Fatalf("after %v: %v", time.Since(begun), err)
@@ -249,13 +287,13 @@ func TestAwaitEnds(t *testing.T) {
 		c.write(2000)
 		c.refreshed()
 		begun := time.Now()
-		if err := c.Await(c.t.Context(), r, -1); !errors.Is(err, replica.ErrBehind) {
+		if err := c.awaits(c.t.Context(), r, -1); !errors.Is(err, replica.ErrBehind) {
 			t.Errorf("no wait: %v", err)
 		}
-		if err := c.Await(c.t.Context(), replica.Requirement{Position: at(2, 5)}, 0); !errors.Is(err, replica.ErrNoReplica) || errors.Is(err, replica.ErrBehind) {
+		if err := c.awaits(c.t.Context(), replica.Requirement{Position: at(2, 5)}, 0); !errors.Is(err, replica.ErrNoReplica) || errors.Is(err, replica.ErrBehind) {
 			t.Errorf("other timeline: %v", err)
 		}
-		if err := c.Await(c.t.Context(), replica.Requirement{Position: replica.Position{SystemID: "8", Timeline: 1, LSN: 1}}, 0); !errors.Is(err, replica.ErrForeignPosition) {
+		if err := c.awaits(c.t.Context(), replica.Requirement{Position: replica.Position{SystemID: "8", Timeline: 1, LSN: 1}}, 0); !errors.Is(err, replica.ErrForeignPosition) {
 			t.Errorf("other cluster: %v", err)
 		}
 		if time.Since(begun) != 0 {
@@ -263,14 +301,14 @@ func TestAwaitEnds(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(c.t.Context(), 20*ms)
 		defer cancel()
-		if err := c.Await(ctx, r, 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 20*ms {
+		if err := c.awaits(ctx, r, 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 20*ms {
 			t.Errorf("the caller's deadline: %v after %v", err, time.Since(begun))
 		}
 		time.AfterFunc(20*ms, c.Close)
-		if err := c.Await(c.t.Context(), r, 0); !errors.Is(err, replica.ErrClosed) || time.Since(begun) != 40*ms {
+		if err := c.awaits(c.t.Context(), r, 0); !errors.Is(err, replica.ErrClosed) || time.Since(begun) != 40*ms {
 			t.Errorf("Close: %v after %v", err, time.Since(begun))
 		}
-		if err := c.Await(c.t.Context(), replica.Requirement{}, 0); !errors.Is(err, replica.ErrClosed) {
+		if err := c.awaits(c.t.Context(), replica.Requirement{}, 0); !errors.Is(err, replica.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -287,7 +325,7 @@ func TestAwaitOfANewerSample(t *testing.T) {
 		if _, err := c.Pick(r); !errors.Is(err, replica.ErrNoReplica) {
 			t.Fatal(err)
 		}
-		if err := c.Await(c.t.Context(), r, 0); err != nil || time.Since(begun) > 10*ms {
+		if err := c.awaits(c.t.Context(), r, 0); err != nil || time.Since(begun) > 10*ms {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 	})

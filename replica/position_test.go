@@ -98,7 +98,7 @@ func TestPositionInContext(t *testing.T) {
 		{at(2, 1), at(2, 1)},
 		{foreign, foreign},
 	} {
-		ctx = replica.WithPosition(ctx, step.add)
+		ctx = replica.WithPosition(ctx, step.add) //nolint:fatcontext // what is tested
 		if got := replica.PositionFrom(ctx); got != step.want {
 			t.Errorf("after %v the context carries %v, want %v", step.add, got, step.want)
 		}
@@ -109,11 +109,11 @@ func key(id string) replica.PositionKey {
 	return replica.PositionKey{ID: id, Secret: []byte("a secret of sixteen bytes and more: " + id)}
 }
 
-func signer(t testing.TB, keys ...replica.PositionKey) *replica.PositionSigner {
-	t.Helper()
+func signer(tb testing.TB, keys ...replica.PositionKey) *replica.PositionSigner {
+	tb.Helper()
 	s, err := replica.NewPositionSigner(keys...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }

@@ -45,7 +45,7 @@ func NewPositionSigner(keys ...PositionKey) (*PositionSigner, error) {
 	}
 	s := &PositionSigner{}
 	for i, k := range keys {
-		faults = append(faults, k.fault(i), s.twinFault(i, k))
+		faults = append(faults, k.fault(i), s.twinFault(i, k.ID))
 		s.keys = append(s.keys, PositionKey{k.ID, []byte(string(k.Secret))})
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -54,7 +54,7 @@ func NewPositionSigner(keys ...PositionKey) (*PositionSigner, error) {
 	return s, nil
 }
 
-func (k PositionKey) fault(i int) error {
+func (k *PositionKey) fault(i int) error {
 	var faults []error
 	if !isWord(k.ID, maxKeyID) {
 		faults = append(faults, fmt.Errorf("replica: keys[%d].ID is %q: give 1 to %d letters, digits, hyphens or underscores", i, k.ID, maxKeyID))
@@ -65,11 +65,11 @@ func (k PositionKey) fault(i int) error {
 	return errors.Join(faults...)
 }
 
-func (s *PositionSigner) twinFault(i int, k PositionKey) error {
-	if s.find(k.ID) == nil {
+func (s *PositionSigner) twinFault(i int, id string) error {
+	if s.find(id) == nil {
 		return nil
 	}
-	return fmt.Errorf("replica: keys[%d].ID is %q, which another key has: give each key its own", i, k.ID)
+	return fmt.Errorf("replica: keys[%d].ID is %q, which another key has: give each key its own", i, id)
 }
 
 func (s *PositionSigner) find(id string) *PositionKey {

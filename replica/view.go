@@ -97,16 +97,17 @@ func (v *view) explain(c Condition, now int64, s *Settings, r *Requirement) stri
 		if v.condition == Fit {
 			return v.explainLack(c, &r.Position)
 		}
+	default:
 	}
 	return v.detail
 }
 
 // explainLack puts into words why a node that may take reads does not hold a position.
 func (v *view) explainLack(c Condition, p *Position) string {
-	switch c {
-	case OtherCluster:
+	switch {
+	case c == OtherCluster:
 		return fmt.Sprintf("the read's position is of system identifier %s, this node's is %s", p.SystemID, v.system)
-	case OtherTimeline:
+	case c == OtherTimeline:
 		return fmt.Sprintf("the read's position is of timeline %d, this node follows %d", p.Timeline, v.timeline)
 	}
 	missing := fmt.Sprintf("%d bytes of WAL short of the read's position", p.LSN-v.position)

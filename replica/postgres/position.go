@@ -10,11 +10,12 @@ import (
 // PositionSQL asks a primary for its position in one round trip. It takes no parameters and
 // returns one row of texts, which [ScanPosition] reads. Sent after a commit, on whichever connection, it covers that commit:
 // the insert position lies past the commit's record also where synchronous_commit is off
-// and the record has not been written yet. It needs no rights, and fails on a replica.
-const PositionSQL = `SELECT (SELECT system_identifier::text FROM pg_control_system()),
- substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
- pg_current_wal_insert_lsn()::text,
- pg_size_bytes(current_setting('wal_segment_size'))::text`
+// and the record has not been written yet. It needs no rights, fails on a replica,
+// and means the same under any search_path.
+const PositionSQL = `SELECT (SELECT c.system_identifier::text FROM pg_catalog.pg_control_system() c),
+ pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
+ pg_catalog.pg_current_wal_insert_lsn()::text,
+ pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))::text`
 
 // ScanPosition reads the row of PositionSQL.
 func ScanPosition(row Row) (replica.Position, error) {
