@@ -181,6 +181,18 @@ func TestOldPositionIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// A replica at rest reaches a position that was taken at the start of a WAL segment: it is normalised.
+func TestPositionAtASegmentStart(t *testing.T) {
+	w := open(t, quick(), []string{"r1"}, func(c *pgxread.Config) { c.PositionWait = 5 * time.Second })
+	w.usable(t, "r1")
+	must(t, pg.SwitchSegment(t.Context()))
+	p, err := w.Position(t.Context())
+	must(t, err)
+	if _, err := w.port(t.Context(), replica.Requirement{Position: p}); err != nil {
+		t.Error(err)
+	}
+}
+
 // REQ-R12: a wait is bounded; then the caller hears what is missing, and may ask the primary.
 func TestPositionThatNobodyReaches(t *testing.T) {
 	broken(t)

@@ -82,7 +82,7 @@ func (s *PositionSigner) find(id string) *PositionKey {
 }
 
 // Sign returns p as text with the key's ID and a signature, as safe to carry as String:
-// 7458123456789012345.1.16B374D848.k1.Dp0x5jLrWnGvGkqpXqg2Bw. None is the empty text,
+// 7458123456789012345.1.16B374D848.k1.21hoTSDipMwBAY7XiyvSOA. None is the empty text,
 // as it is on the zero signer.
 func (s *PositionSigner) Sign(p Position) string {
 	if p.IsZero() || len(s.keys) == 0 {

@@ -104,11 +104,12 @@ func (v *view) explain(c Condition, now int64, s *Settings, r *Requirement) stri
 
 // explainLack puts into words why a node that may take reads does not hold a position.
 func (v *view) explainLack(c Condition, p *Position) string {
-	switch {
-	case c == OtherCluster:
+	switch c {
+	case OtherCluster:
 		return fmt.Sprintf("the read's position is of system identifier %s, this node's is %s", p.SystemID, v.system)
-	case c == OtherTimeline:
+	case OtherTimeline:
 		return fmt.Sprintf("the read's position is of timeline %d, this node follows %d", p.Timeline, v.timeline)
+	default:
 	}
 	missing := fmt.Sprintf("%d bytes of WAL short of the read's position", p.LSN-v.position)
 	if after := v.reaches(p); after > 0 {
