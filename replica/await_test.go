@@ -31,6 +31,16 @@ func (c *cluster) awaits(ctx context.Context, r replica.Requirement, limit time.
 	return err
 }
 
+// picked is a pick that is admitted and eligible.
+func (c *cluster) picked(r replica.Requirement) *replica.Choice {
+	c.t.Helper()
+	choice, err := c.Pick(r)
+	if err != nil || !choice.Eligible() {
+		c.t.Fatalf("%v, eligible %v", err, choice.Eligible())
+	}
+	return &choice
+}
+
 func looksOf(s *server) int {
 	n, _, _ := s.counts()
 	return n
@@ -139,15 +149,15 @@ func TestForeignPositionWithoutAPrimary(t *testing.T) {
 // A replica that lost what it had replayed, as a crashed one may, is not eligible for a read that waited meanwhile.
 func TestEligibleAsksForThePositionAgain(t *testing.T) {
 	inBubble(t, 1, nil, func(c *cluster) {
-		choice, err := c.Pick(replica.Requirement{Position: at(1, 1000)})
-		if err != nil || !choice.Eligible() {
-			t.Fatalf("%v, eligible %v", err, choice.Eligible())
-		}
-		defer choice.Done(nil)
-		c.r[0].set(func(l *replica.Look) { l.Instance, l.Position = "restarted", 999 })
+		c.write(2000, c.r...)
 		c.refreshed()
-		if choice.Eligible() {
-			t.Error("eligible though it is behind the position now")
+		needs, other := c.picked(replica.Requirement{Position: at(1, 2000)}), c.picked(replica.Requirement{})
+		defer needs.Done(nil)
+		defer other.Done(nil)
+		c.r[0].set(func(l *replica.Look) { l.Instance, l.Position = "restarted", 1000 })
+		c.refreshed()
+		if needs.Eligible() || !other.Eligible() {
+			t.Errorf("behind the position now: eligible %v; a read without one: %v", needs.Eligible(), other.Eligible())
 		}
 	})
 }
@@ -230,6 +240,17 @@ func TestAwaitWaitsForAPlace(t *testing.T) {
 		wg.Wait()
 		if a, b := c.stats(0).Reads, c.stats(1).Reads; a+b != 12 || b < 2 {
 			t.Errorf("%d reads on r1 and %d on r2", a, b)
+		}
+		r, begun := replica.Requirement{Position: at(1, 2000)}, time.Now()
+		for range 4 {
+			held := c.picked(r)
+			time.AfterFunc(30*ms, func() { held.Done(nil) })
+		}
+		if _, err := c.Pick(r); !errors.Is(err, replica.ErrSaturated) {
+			t.Errorf("with every place taken: %v", err)
+		}
+		if err := c.awaits(c.t.Context(), r, 0); err != nil || time.Since(begun) > 45*ms {
+			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 	})
 }
