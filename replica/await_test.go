@@ -146,6 +146,27 @@ func TestForeignPositionWithoutAPrimary(t *testing.T) {
 	})
 }
 
+// REQ-R14: a read that accepts an unverified bound still asks for its position.
+func TestUnverifiedReadHoldsItsPosition(t *testing.T) {
+	inBubble(t, 1, nil, func(c *cluster) {
+		c.writing(3*time.Second, c.r...)
+		held := c.position(c.r[0])
+		c.refreshed()
+		c.primary.fail(errors.New("gone"))
+		time.Sleep(4 * time.Second)
+		r := replica.Requirement{AcceptUnverified: true, Position: at(1, held)}
+		if choice := c.picked(r); !choice.Unverified() {
+			t.Error("not unverified: nothing is shown")
+		} else {
+			choice.Done(nil)
+		}
+		r.Position.LSN++
+		if _, err := c.Pick(r); !errors.Is(err, replica.ErrBehind) {
+			t.Errorf("past what it holds: %v", err)
+		}
+	})
+}
+
 // A replica that lost what it had replayed, as a crashed one may, is not eligible for a read that waited meanwhile.
 func TestEligibleAsksForThePositionAgain(t *testing.T) {
 	inBubble(t, 1, nil, func(c *cluster) {
@@ -361,8 +382,8 @@ func TestSetPosition(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				c.primary.moveTo(c.position(c.primary) + 10)
-				written := c.position(c.primary)
+				var written uint64
+				c.primary.set(func(l *replica.Look) { l.Position += 10; written = l.Position })
 				p, err := c.Position(c.t.Context())
 				if err != nil || p.LSN < written || p.SystemID != "7" || p.Timeline != 1 {
 					t.Errorf("position %+v after a write at %d, %v", p, written, err)
