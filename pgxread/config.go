@@ -62,7 +62,7 @@ type Config struct {
 	// Observer is told what happens in the Set, on the goroutine that makes the event: a
 	// sampler, a timer, or the caller whose failed read opened a breaker. Its functions
 	// must be quick, may read through the DB, and must not call Close, AddReplica,
-	// RemoveReplica or the Set's Reconfigure, Ready and Refresh. Default: nobody.
+	// RemoveReplica or the Set's Reconfigure, Ready, Refresh, Await and Position. Default: nobody.
 	Observer replica.Observer
 }
 
