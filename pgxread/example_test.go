@@ -89,7 +89,7 @@ func ExampleCommitPosition() {
 		return
 	}
 	defer tx.Rollback(ctx)
-	if _, err := tx.Exec(ctx, "INSERT INTO item (note) VALUES ('mine')"); err != nil {
+	if _, err := tx.Exec(ctx, "INSERT INTO tick VALUES (4711)"); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -99,14 +99,14 @@ func ExampleCommitPosition() {
 		return
 	}
 
-	var n int
+	var found bool
 	read := replica.WithPosition(ctx, position)
 	reads := db.Reader(replica.Requirement{})
-	err = reads.QueryRow(read, "SELECT count(*) FROM item WHERE note = 'mine'").Scan(&n)
+	err = reads.QueryRow(read, "SELECT EXISTS (SELECT FROM tick WHERE n = 4711)").Scan(&found)
 	if errors.Is(err, replica.ErrBehind) { // no replica has it within 250 ms
 		primary := db.Reader(replica.Requirement{PrimaryOnly: true})
-		err = primary.QueryRow(read, "SELECT count(*) FROM item WHERE note = 'mine'").Scan(&n)
+		err = primary.QueryRow(read, "SELECT EXISTS (SELECT FROM tick WHERE n = 4711)").Scan(&found)
 	}
-	fmt.Println(n, err)
-	// Output: 1 <nil>
+	fmt.Println(found, err)
+	// Output: true <nil>
 }

@@ -34,8 +34,8 @@ const (
 // IsZero tells whether p is none.
 func (p Position) IsZero() bool { return p.LSN == 0 }
 
-// String is the position as text, "7" + "." + timeline + "." + LSN in hexadecimal:
-// 7458123456789012345.1.16B374D848. It needs no escaping in a URL, a header or a
+// String is the position as text, system identifier, timeline and LSN in hexadecimal with
+// dots between them: 7458123456789012345.1.16B374D848. It needs no escaping in a URL, a header or a
 // cookie. None is the empty text.
 func (p Position) String() string {
 	if p.IsZero() {
