@@ -405,14 +405,19 @@ func TestSetPosition(t *testing.T) {
 	})
 }
 
-// REQ-R1: a pick with a position allocates nothing.
+// REQ-R1: a pick with a position allocates nothing, nor does an Await that need not wait.
 func TestPickWithAPositionAllocatesNothing(t *testing.T) {
 	inBubble(t, 3, nil, func(c *cluster) {
 		c.write(2000, c.r[0])
 		c.refreshed()
 		r := replica.Requirement{Position: at(1, 2000)}
+		ctx, turn := c.t.Context(), 0
 		if n := testing.AllocsPerRun(100, func() {
 			choice, err := c.Pick(r)
+			if turn++; turn%2 == 0 {
+				choice.Done(nil)
+				choice, err = c.Await(ctx, r, 0)
+			}
 			if err != nil || !choice.Eligible() {
 				t.Fatal(err)
 			}
