@@ -12,10 +12,10 @@ import (
 // the insert position lies past the commit's record also where synchronous_commit is off
 // and the record has not been written yet. It needs no rights, fails on a replica,
 // and means the same under any search_path.
-const PositionSQL = `SELECT (SELECT c.system_identifier::text FROM pg_catalog.pg_control_system() c),
+const PositionSQL = `SELECT (SELECT c.system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system() c),
  pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
- pg_catalog.pg_current_wal_insert_lsn()::text,
- pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))::text`
+ pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text,
+ pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))::pg_catalog.text`
 
 // ScanPosition reads the row of PositionSQL.
 func ScanPosition(row Row) (replica.Position, error) {
