@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/pgxread"
@@ -102,6 +103,55 @@ func BenchmarkReadAllocs(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPosition shows what a position costs beside the transaction of one insert that it covers.
+func BenchmarkPosition(b *testing.B) {
+	ctx := context.Background()
+	db := exampleDB(ctx)
+	defer db.Close()
+	insert := func(end func(pgx.Tx) error) error {
+		transaction, err := db.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err = transaction.Exec(ctx, "INSERT INTO tick VALUES (1)"); err != nil {
+			return err
+		}
+		return end(transaction)
+	}
+	commit := func(t pgx.Tx) error { return t.Commit(ctx) }
+	for _, way := range []struct {
+		name string
+		run  func() error
+	}{
+		{"with=Commit", func() error { return insert(commit) }},
+		{"with=CommitPosition", func() error {
+			return insert(func(t pgx.Tx) error { _, err := pgxread.CommitPosition(ctx, t); return err })
+		}},
+		{"with=Commit,DB.Position", func() error {
+			err := insert(commit)
+			if err == nil {
+				_, err = db.Position(ctx)
+			}
+			return err
+		}},
+		{"with=Commit,Set.Position", func() error {
+			err := insert(commit)
+			if err == nil {
+				_, err = db.Set().Position(ctx)
+			}
+			return err
+		}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := way.run(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -48,6 +48,10 @@ type Config struct {
 	// as a failure of the node. Default 1 s.
 	SlowCall time.Duration
 
+	// PositionWait is how long a read that asks for a position waits for a replica to replay
+	// up to it, on each node that it is tried on; see replica.Set.Await. Default 250 ms; negative: it does not wait.
+	PositionWait time.Duration
+
 	// Configure has the last word on the configuration of each node's pool; it may set
 	// hooks, and may delete the runtime parameter default_transaction_read_only where a
 	// proxy in front of a replica does not know it. The sampler of a node without
@@ -58,7 +62,7 @@ type Config struct {
 	// Observer is told what happens in the Set, on the goroutine that makes the event: a
 	// sampler, a timer, or the caller whose failed read opened a breaker. Its functions
 	// must be quick, may read through the DB, and must not call Close, AddReplica,
-	// RemoveReplica or the Set's Reconfigure, Ready and Refresh. Default: nobody.
+	// RemoveReplica or the Set's Reconfigure, Ready, Refresh, Await and Position. Default: nobody.
 	Observer replica.Observer
 }
 

@@ -25,6 +25,14 @@
 // used only if it leads to the server that the sampler sees, for which it is asked once.
 // Behind an address that several servers share, most reads are refused.
 //
+// # Reading one's own writes
+//
+// [CommitPosition] returns a position in the round trip of the commit, [DB.Position] one after any
+// commit for a round trip, and [replica.Set.Position] for none, from the sampler's next look. A read under
+// [replica.WithPosition], or with it in its Requirement, goes to a replica that has
+// replayed up to it. If none has, it waits for [Config.PositionWait]; then it is refused, by an
+// error that matches replica.ErrBehind, and its caller may read again with PrimaryOnly.
+//
 // # Timeouts
 //
 // Every call through a DB, its transactions' statements included, ends after

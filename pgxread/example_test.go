@@ -75,3 +75,38 @@ func exampleDB(ctx context.Context) *pgxread.DB {
 	}
 	return db
 }
+
+// Read your own write from a replica: the commit returns a position, and a read under it
+// goes to a replica that has replayed it.
+func ExampleCommitPosition() {
+	ctx := context.Background()
+	db := exampleDB(ctx)
+	defer db.Close()
+
+	tx, err := db.Begin(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer tx.Rollback(ctx)
+	if _, err := tx.Exec(ctx, "INSERT INTO tick VALUES (4711)"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	position, err := pgxread.CommitPosition(ctx, tx) // no round trip more than Commit
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var found bool
+	read := replica.WithPosition(ctx, position)
+	reads := db.Reader(replica.Requirement{})
+	err = reads.QueryRow(read, "SELECT EXISTS (SELECT FROM tick WHERE n = 4711)").Scan(&found)
+	if errors.Is(err, replica.ErrBehind) { // no replica has it within 250 ms
+		primary := db.Reader(replica.Requirement{PrimaryOnly: true})
+		err = primary.QueryRow(read, "SELECT EXISTS (SELECT FROM tick WHERE n = 4711)").Scan(&found)
+	}
+	fmt.Println(found, err)
+	// Output: true <nil>
+}

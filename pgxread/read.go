@@ -23,9 +23,12 @@ var errPanicked = errors.New("pgxread: the statement panicked")
 // second try. The call it returns is still open.
 func (db *DB) read(ctx context.Context, req replica.Requirement, s statement) (*call, error) {
 	in := intentOf(ctx)
-	var first error
+	var first, err error
 	once := req.Except != ""
 	in.attempts(0)
+	if req.Position, err = req.Position.Merge(replica.PositionFrom(ctx)); err != nil {
+		return nil, err
+	}
 	for range maxPicks {
 		c, err := db.pick(ctx, in, req)
 		if err != nil {
@@ -58,7 +61,7 @@ func tries(first error) int {
 
 // pick asks the Set, which answers from memory (REQ-R1).
 func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*call, error) {
-	choice, err := db.set.Pick(req)
+	choice, err := db.choose(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +69,14 @@ func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*c
 	c := newCall(ctx, choice.Target().(*node), in, choice.At())
 	c.choice, c.read = choice, true
 	return c, nil
+}
+
+// choose picks a node. A read that asks for a position waits for a replica that holds it (REQ-R12).
+func (db *DB) choose(ctx context.Context, req replica.Requirement) (replica.Choice, error) {
+	if req.Position.IsZero() {
+		return db.set.Pick(req)
+	}
+	return db.set.Await(ctx, req, db.cfg.PositionWait)
 }
 
 // verdict is what follows an attempt.

@@ -12,8 +12,9 @@ import (
 // node: its methods return zero values and do nothing.
 type Choice struct {
 	node       *node
-	view       *view // what was known at the pick; nil on the primary
-	now, limit int64 // the instant of the pick, and the bound that Hi was compared with
+	view       *view  // what was known at the pick; nil on the primary
+	now, limit int64  // the instant of the pick, and the bound that Hi was compared with
+	floor      uint64 // the LSN that the read asked for, on the timeline of view; 0: none
 	permit     breaker.Permit
 	unverified bool
 	done       bool
@@ -95,7 +96,12 @@ func (c *Choice) Eligible() bool {
 	case !n.admits():
 		return false
 	}
-	r := Requirement{MaxStaleness: time.Duration(c.limit), AcceptUnverified: c.unverified}
+	r := Requirement{MaxStaleness: time.Duration(c.limit), AcceptUnverified: c.unverified, Position: c.position()}
 	cond, _ := n.view.Load().check(n.set.now(), n.set.settings.Load(), &r, n.set.primarySeen.Load())
 	return cond == Fit
+}
+
+// position is what the read asked for, of the timeline that its node was on then.
+func (c *Choice) position() Position {
+	return Position{SystemID: c.view.system, Timeline: c.view.timeline, LSN: c.floor}
 }

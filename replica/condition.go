@@ -34,6 +34,8 @@ const (
 	Saturated
 	// Excepted means: the read asked for another node.
 	Excepted
+	// Behind means: it has not replayed up to the position that the read asks for.
+	Behind
 )
 
 // String returns the condition's word, as it stands in JSON and metrics.
@@ -41,6 +43,7 @@ func (c Condition) String() string {
 	words := [...]string{
 		"ok", "no_sample", "unreachable", "late", "stale", "unknown_primary", "promoted", "timeline",
 		"other_cluster", "duplicate", "no_rights", "not_primary", "open", "saturated", "excepted",
+		"behind",
 	}
 	if int(c) < len(words) {
 		return words[c]

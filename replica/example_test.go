@@ -62,3 +62,25 @@ func ExampleNoReplicaError() {
 	}
 	// Output: r1 is promoted
 }
+
+// A position travels to the client and back as text, signed so that nobody makes one up.
+func ExamplePositionSigner() {
+	signer, err := replica.NewPositionSigner(replica.PositionKey{ID: "k1", Secret: []byte("thirty-two bytes, known to nobody")})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cookie := signer.Sign(replica.Position{SystemID: "7458123456789012345", Timeline: 1, LSN: 0x16B374D848})
+	fmt.Println(cookie)
+
+	back, err := signer.Verify(cookie)
+	ctx := replica.WithPosition(context.Background(), back) // reads under ctx see what was written before
+	fmt.Println(replica.PositionFrom(ctx), err)
+
+	_, err = signer.Verify("7458123456789012345.1.FFFFFFFFFFFF.k1.Dp0x5jLrWnGvGkqpXqg2Bw")
+	fmt.Println(errors.Is(err, replica.ErrPositionSignature))
+	// Output:
+	// 7458123456789012345.1.16B374D848.k1.21hoTSDipMwBAY7XiyvSOA
+	// 7458123456789012345.1.16B374D848 <nil>
+	// true
+}

@@ -59,10 +59,12 @@ func (s *Set) recordPrimary(l looked, err error) *view {
 	s.looks.Lock()
 	defer s.looks.Unlock()
 	v := primaryView(l, err)
-	s.primary.view.Store(v)
 	if v.condition != Fit {
+		v.system, v.timeline = s.looks.primary.SystemID, s.looks.primary.Timeline
+		s.primary.view.Store(v)
 		return v
 	}
+	s.primary.view.Store(v)
 	if s.otherHistoryLocked(l) {
 		s.forgetLocked()
 	}
@@ -84,7 +86,7 @@ func primaryView(l looked, err error) *view {
 	case l.InRecovery:
 		return &view{condition: NotPrimary, asOf: never, detail: "it is in recovery: name the server that takes writes as the primary"}
 	}
-	return &view{asOf: l.recv, sampledAt: l.recv, position: l.Position}
+	return &view{asOf: l.recv, sampledAt: l.recv, position: l.Position, system: l.SystemID, timeline: l.Timeline}
 }
 
 // otherHistoryLocked tells whether positions seen before cannot be compared with this look.
@@ -162,6 +164,7 @@ func (last *lastLook) take(l looked) {
 	if l.Timeline != 0 && l.Timeline != last.timeline {
 		last.diverged = false // what it held of another timeline was compared with that
 	}
+	last.pace = paceOf(last, l)
 	last.looked, last.ok, last.elsewhere = l, true, false
 	switch {
 	case l.Timeline != 0:
@@ -169,6 +172,14 @@ func (last *lastLook) take(l looked) {
 	case last.timeline == 0:
 		last.timeline = l.ControlTimeline
 	}
+}
+
+// paceOf is the progress of replay since the last look, in bytes a nanosecond.
+func paceOf(last *lastLook, l looked) float64 {
+	if !last.ok || last.Instance != l.Instance || l.Position <= last.Position || l.recv <= last.recv {
+		return 0
+	}
+	return float64(l.Position-last.Position) / float64(l.recv-last.recv)
 }
 
 // settleDoubt: a replica behind the position just looked at is in doubt until it
@@ -198,7 +209,8 @@ func (s *Set) judgeLocked(n *node) *view {
 	last := &n.last
 	v.condition, v.detail = s.conditionLocked(n)
 	if last.ok {
-		v.position, v.sampledAt = last.Position, last.recv
+		v.position, v.sampledAt, v.took = last.Position, last.recv, last.recv-last.sent
+		v.system, v.timeline, v.pace = last.SystemID, last.timeline, last.pace
 		v.doubt, v.down, v.paused = last.doubt, last.ReceiverDown, last.ReplayPaused
 		v.lo = max(loOf(&s.looks.positions, last), loOf(&s.looks.witnesses, last))
 		if v.condition == Fit && last.Position > 0 {

@@ -46,8 +46,9 @@ type lastLook struct {
 	looked
 	ok        bool // a look has succeeded and nothing has voided it
 	err       error
-	timeline  uint32 // last one that a receiver told, for this Instance
-	caughtUp  int    // samples in a row that were not behind
+	timeline  uint32  // last one that a receiver told, for this Instance
+	pace      float64 // bytes replayed in a nanosecond between the two newest looks
+	caughtUp  int     // samples in a row that were not behind
 	doubt     bool
 	elsewhere bool // a connection led to another Instance since
 	unproven  bool // the primary's position went back since it was last compared

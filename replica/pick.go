@@ -12,7 +12,8 @@ import (
 // Pick chooses a node for a read: of the eligible replicas two at random, and of
 // these the one with fewer reads in flight (the power of two choices, Mitzenmacher
 // 2001). It reads memory only. The error is a *NoReplicaError with each node's
-// reason, which matches ErrSaturated too if all that is eligible is at its cap.
+// reason, which matches ErrSaturated too if all that is eligible is at its cap, and
+// ErrBehind if Await may help; or a *PositionError for a position that no node can hold.
 func (s *Set) Pick(r Requirement) (Choice, error) {
 	if r.PrimaryOnly {
 		return s.pickPrimary(r)
@@ -20,7 +21,7 @@ func (s *Set) Pick(r Requirement) (Choice, error) {
 	nodes, st, now := *s.replicas.Load(), s.settings.Load(), s.now()
 	limit := st.limit(&r)
 	if n := drawFit(nodes, st, now, limit); n != nil && n.Name != r.Except {
-		if c := s.admit(n, st, now, limit); c.node != nil {
+		if c := s.admit(n, st, &r, now, limit); c.node != nil {
 			return c, nil
 		}
 	}
@@ -80,18 +81,19 @@ func drawTwo(x, count uint64) (i, j uint64) {
 }
 
 // admit reserves a place on a node that is fit for any read, unless it is at its
-// cap, its breaker refuses after all, or a newer sample bars it. Else the zero Choice.
-func (s *Set) admit(n *node, st *Settings, now, limit int64) Choice {
+// cap, its breaker refuses after all, it does not hold the read's position, or a newer
+// sample bars it. Else the zero Choice.
+func (s *Set) admit(n *node, st *Settings, r *Requirement, now, limit int64) Choice {
 	permit, ok := n.allow()
 	if !ok {
 		return Choice{}
 	}
 	v := n.view.Load()
-	if !v.fresh(now, st, limit) {
+	if !v.fresh(now, st, limit) || !v.holds(&r.Position) {
 		n.giveBack(&permit)
 		return Choice{}
 	}
-	return Choice{node: n, view: v, now: now, limit: limit, permit: permit}
+	return Choice{node: n, view: v, now: now, limit: limit, floor: r.Position.LSN, permit: permit}
 }
 
 // enter counts a read in, unless the node is at its cap.
@@ -132,7 +134,7 @@ func (s *Set) pickAmong(nodes []*node, st *Settings, r *Requirement, now, limit 
 		i := better(eligible, nodes)
 		eligible &^= 1 << i
 		n := nodes[i]
-		if c := s.admit(n, st, now, limit); c.node != nil {
+		if c := s.admit(n, st, r, now, limit); c.node != nil {
 			return c, nil
 		}
 		if c := s.admitUnverified(n, st, r, now, limit); c.node != nil {
@@ -200,7 +202,7 @@ func (s *Set) admitUnverified(n *node, st *Settings, r *Requirement, now, limit 
 	}
 	v := n.view.Load()
 	if c, unverified := v.check(now, st, r, s.primarySeen.Load()); c == Fit && unverified {
-		return Choice{node: n, view: v, now: now, limit: limit, permit: permit, unverified: true}
+		return Choice{node: n, view: v, now: now, limit: limit, floor: r.Position.LSN, permit: permit, unverified: true}
 	}
 	n.giveBack(&permit)
 	return Choice{}
@@ -208,6 +210,9 @@ func (s *Set) admitUnverified(n *node, st *Settings, r *Requirement, now, limit 
 
 func (s *Set) pickPrimary(r Requirement) (Choice, error) {
 	n := s.primary
+	if err := s.primaryLacks(&r.Position); err != nil && s.ctx.Err() == nil {
+		return Choice{}, err
+	}
 	if s.ctx.Err() != nil || r.Except == n.Name || n.view.Load().condition == NotPrimary || !n.enter() {
 		return Choice{}, s.refusePrimary(r)
 	}

@@ -10,6 +10,9 @@ func (s *Set) refuse(nodes []*node, st *Settings, r *Requirement, now int64) err
 	if s.ctx.Err() != nil {
 		return ErrClosed
 	}
+	if err := s.foreign(&r.Position); err != nil {
+		return err
+	}
 	e := &NoReplicaError{Reasons: make([]NodeReason, 0, len(nodes))}
 	for _, n := range nodes {
 		reason, retry := s.reason(n, st, r, now)
@@ -39,6 +42,8 @@ func (s *Set) reason(n *node, st *Settings, r *Requirement, now int64) (NodeReas
 			reason.Condition, reason.Detail = Open, fmt.Sprintf("breaker %v: %v", b.State, b.Reason)
 		}
 		return reason, b.RetryAfter
+	case cond == Behind:
+		return reason, v.reaches(&r.Position)
 	case cond == Fit:
 		reason.Condition, reason.Detail = Saturated, fmt.Sprintf("%d reads in flight, its cap", n.MaxInFlight)
 	}
@@ -58,4 +63,32 @@ func (s *Set) refusePrimary(r Requirement) error {
 		reason.Condition, reason.Detail = v.condition, v.detail
 	}
 	return &NoReplicaError{Reasons: []NodeReason{reason}}
+}
+
+// foreign refuses a position of another cluster than the primary's, once that is known.
+func (s *Set) foreign(p *Position) error {
+	known := s.primary.view.Load().system
+	if p.IsZero() || known == "" || known == p.SystemID {
+		return nil
+	}
+	return &PositionError{
+		Position: *p, Condition: OtherCluster,
+		Detail: fmt.Sprintf("its system identifier is %s, the primary's %s", p.SystemID, known),
+	}
+}
+
+// primaryLacks refuses what the primary cannot hold: a position of another cluster, or of a
+// newer timeline than it was seen on, since then it is no longer the one that takes the writes.
+func (s *Set) primaryLacks(p *Position) error {
+	if err := s.foreign(p); err != nil {
+		return err
+	}
+	known := s.primary.view.Load().timeline
+	if p.IsZero() || known == 0 || p.Timeline <= known {
+		return nil
+	}
+	return &PositionError{
+		Position: *p, Condition: OtherTimeline,
+		Detail: fmt.Sprintf("it is of timeline %d, and the primary was last seen on %d: another server was promoted, or the primary has not been looked at since", p.Timeline, known),
+	}
 }

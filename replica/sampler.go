@@ -136,12 +136,15 @@ func (n *node) replicaTurn(ctx context.Context) time.Duration {
 	return n.interval()
 }
 
-// interval is the time to the next sample: fast while a replica that takes reads is
-// in doubt, calm otherwise, also while it is open, since a thousand processes must
+// interval is the time to the next sample: the shortest while reads wait for one, fast while
+// a replica that takes reads is in doubt, calm otherwise, also while it is open, since a thousand processes must
 // not hammer the primary in an incident.
 func (n *node) interval() time.Duration {
 	s := n.set.settings.Load()
-	if n.view.Load().doubt && n.admits() {
+	switch {
+	case n.hurries() && n.set.watch.anybody():
+		return min(n.awaitPause(), s.Fast)
+	case n.view.Load().doubt && n.admits():
 		return spread(s.Fast)
 	}
 	return spread(s.Calm)
@@ -150,6 +153,7 @@ func (n *node) interval() time.Duration {
 // publish makes a sample visible to picks and to the observer.
 func (n *node) publish(l looked, err error) *view {
 	v := n.set.recordReplica(n, l, err)
+	n.set.watch.wake()
 	n.announce(v)
 	n.report(v, err)
 	return v

@@ -25,6 +25,7 @@ type Set struct {
 	primarySeen atomic.Int64 // when the last good look at the primary was sent; written under looks
 
 	looks looks
+	watch watch
 
 	ctx  context.Context // of the samplers
 	stop context.CancelFunc

@@ -115,3 +115,20 @@ func TestRetrySafe(t *testing.T) {
 		}
 	}
 }
+
+// REQ-R12: a position is the normalised insert position, so that a replica at rest reaches it.
+func TestScanPosition(t *testing.T) {
+	got, err := ScanPosition(row{"7", "0000000A", "0/5000028", "16777216"})
+	if want := (replica.Position{SystemID: "7", Timeline: 10, LSN: 0x5000000}); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	for i, bad := range []string{1: "none", 2: "0-5", 3: "16MB"} {
+		r := row{"7", "0000000A", "0/5000028", "16777216"}
+		if r[i] = bad; bad == "" {
+			r[i] = nil
+		}
+		if got, err := ScanPosition(r); err == nil || !got.IsZero() {
+			t.Errorf("column %d = %v: %v, %v", i, r[i], got, err)
+		}
+	}
+}
