@@ -99,7 +99,7 @@ func (c *call) attempt(st statement) error {
 	returned := false
 	defer func() {
 		if !returned {
-			_ = c.finish(errPanicked)
+			c.panicked()
 		}
 	}()
 	held := c.s.link != nil
@@ -113,6 +113,14 @@ func (c *call) attempt(st statement) error {
 	}
 	returned = true
 	return err
+}
+
+// panicked finishes a call that a panic of the driver ended; its connection is not used again.
+func (c *call) panicked() {
+	if c.s.link != nil {
+		c.s.link.spoilt = true
+	}
+	_ = c.finish(errPanicked) // the panic tells it
 }
 
 func (c *call) run(st statement) error {

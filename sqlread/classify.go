@@ -45,7 +45,7 @@ func stopped(err error) bool {
 	const queryCanceled = "57014"
 	switch sqlstate(err) {
 	case "":
-		return isAny(err, context.Canceled, context.DeadlineExceeded) || connectionFailed(err)
+		return isAny(err, context.Canceled, context.DeadlineExceeded, errTimedOut) || connectionFailed(err)
 	case queryCanceled:
 		return true
 	}

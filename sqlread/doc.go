@@ -37,9 +37,10 @@
 // # Drivers
 //
 // The driver's connections must have QueryContext, ExecContext, PrepareContext and BeginTx;
-// others are refused when they connect. Some drivers do not end a call with its context while the
-// server is silent: one second after the call timeout their connection is closed
-// under them. To cancel a statement a driver may dial its server on its own account.
+// others are refused when they connect. Some drivers, lib/pq among them, do not end a call
+// with its context while the server is silent: one second after the call timeout their connection
+// is closed under them. A connect that does not end with its context is left behind; with lib/pq
+// set connect_timeout, which ends it. To cancel a statement a driver may dial its server on its own account.
 // [sql.Conn.Raw] gives a routed connection, not the driver's.
 //
 // # Concurrency

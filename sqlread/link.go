@@ -40,6 +40,7 @@ type link struct {
 	prepared map[string]nativeStmt
 	order    []string // texts of prepared, oldest first
 
+	spoilt bool        // left by a panic in the middle of a statement
 	closed atomic.Bool // false to true once, by whoever closes it
 }
 
@@ -51,9 +52,10 @@ func newLink(n *node, epoch uint64, c driver.Conn) (*link, error) {
 	return &link{native: whole, node: n, epoch: epoch, prepared: map[string]nativeStmt{}}, nil
 }
 
-// IsValid tells the pool whether to keep it: not if its node was fenced since it was made.
+// IsValid tells the pool whether to keep it: not if its node was fenced since it
+// was made, or a statement panicked.
 func (l *link) IsValid() bool {
-	if l.closed.Load() || l.epoch != l.node.epoch.Load() {
+	if l.spoilt || l.closed.Load() || l.epoch != l.node.epoch.Load() {
 		return false
 	}
 	v, ok := l.native.(driver.Validator)

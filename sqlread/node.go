@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -63,18 +64,37 @@ func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 	reached(ctx, stageConnect)
 	ctx, cancel := context.WithTimeout(ctx, n.db.cfg.ConnectTimeout)
 	defer cancel()
-	epoch := n.epoch.Load()
-	c, err := connect(ctx, n.Connector)
-	if err != nil {
-		return nil, fmt.Errorf("%w to %s: %w", errConnect, n.Name, err)
-	}
-	l, err := newLink(n, epoch, c)
-	if err == nil && !n.primary {
-		err = n.confirm(ctx, l)
+	l, err := within(ctx, n.dial)
+	if err != nil && sqlstate(err) == "" && !errors.Is(err, errOtherServer) {
+		err = fmt.Errorf("%w to %s: %w", errConnect, n.Name, err)
 	}
 	if err != nil {
-		_ = c.Close() // the error says more
 		return nil, err
+	}
+	return l, nil
+}
+
+// dial makes a connection and sees to it that it leads to the right server.
+func (n *node) dial(ctx context.Context) (*link, error) {
+	epoch := n.epoch.Load()
+	l, err := n.open(ctx, n.Connector, epoch)
+	if err != nil || n.primary {
+		return l, err
+	}
+	if err := n.confirm(ctx, l); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (n *node) open(ctx context.Context, c driver.Connector, epoch uint64) (*link, error) {
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLink(n, epoch, conn)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	return l, nil
 }
@@ -85,20 +105,15 @@ func (n *node) Driver() driver.Driver { return n.Connector.Driver() }
 // confirm lets a new connection into the pool of a replica if it leads to the server that the
 // sampler sees: positions that were sampled say nothing about another one.
 func (n *node) confirm(ctx context.Context, l *link) error {
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // for a driver that does not look at ctx
-	instance, err := n.instance(ctx, l)
-	switch {
-	case !stop() && err != nil:
-		return fmt.Errorf("%w to %s: no answer within %v: %w", errConnect, n.Name, n.db.cfg.ConnectTimeout, err)
-	case err != nil:
-		return err
-	case n.joined.Load() && !n.db.set.Confirm(n.Name, instance):
+	instance, err := l.instance(ctx)
+	if err == nil && n.joined.Load() && !n.db.set.Confirm(n.Name, instance) {
 		return errOtherServer
 	}
-	return nil
+	return err
 }
 
-func (*node) instance(ctx context.Context, l *link) (string, error) {
+// instance asks for the server that the connection leads to.
+func (l *link) instance(ctx context.Context) (string, error) {
 	rows, err := l.query(ctx, text{sql: readOnlyInstanceSQL})
 	if err != nil {
 		return "", err
@@ -147,32 +162,39 @@ func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
 	return c.outcome(err), c.finish(err)
 }
 
-// connect has the driver connect, and is not held up by one that does not end with ctx.
-func connect(ctx context.Context, connector driver.Connector) (driver.Conn, error) {
+// within has dial make a connection, and is not held up by a driver that does not end with ctx.
+// A panic of the driver is an error, since it is not on the caller's goroutine.
+func within(ctx context.Context, dial func(context.Context) (*link, error)) (*link, error) {
 	type result struct {
-		conn driver.Conn
+		link *link
 		err  error
 	}
 	made := make(chan result)
 	go func() {
-		r := result{err: errPanicked}
-		defer func() {
-			select {
-			case made <- r:
-			case <-ctx.Done():
-				if r.conn != nil {
-					_ = r.conn.Close() // nobody waits for it any more
-				}
+		l, err := recovered(ctx, dial)
+		select {
+		case made <- result{l, err}:
+		case <-ctx.Done():
+			if l != nil {
+				_ = l.Close() // nobody waits for it any more
 			}
-		}()
-		r.conn, r.err = connector.Connect(ctx)
+		}
 	}()
 	select {
 	case r := <-made:
-		return r.conn, r.err
+		return r.link, r.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func recovered(ctx context.Context, dial func(context.Context) (*link, error)) (l *link, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("sqlread: the driver panicked when it connected: %v", p)
+		}
+	}()
+	return dial(ctx)
 }
 
 type checkKey struct{}

@@ -65,12 +65,14 @@ func (r *rows) Next(dest []driver.Value) error {
 	return r.call.explain(r.err)
 }
 
-// Close closes the driver's rows and finishes the call.
+// Close closes the driver's rows and finishes the call. After a panic database/sql does not take
+// the routed connection back, so its session ends here.
 func (r *rows) Close() error {
 	returned := false
 	defer func() {
 		if !returned {
-			_ = r.call.finish(errPanicked)
+			r.call.panicked()
+			r.call.s.release()
 		}
 	}()
 	err := r.Rows.Close()

@@ -4,11 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
+	"time"
 
 	"github.com/breakwater-go/breakwater/replica"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
+
+// sampleLinger is how long after the end of its time a driver may go on with a sample.
+const sampleLinger = 100 * time.Millisecond
 
 // sampler is a node's own connection outside of its pool, as database/sql sees it, which
 // knows how to scan.
@@ -20,13 +23,9 @@ type sampler struct {
 
 // sample opens the sampler's connection.
 func (n *node) sample(ctx context.Context) (replica.Conn, error) {
-	c, err := connect(ctx, n.SampleConnector)
+	l, err := within(ctx, func(ctx context.Context) (*link, error) { return n.open(ctx, n.SampleConnector, 0) })
 	if err != nil {
 		return nil, err
-	}
-	l, err := newLink(n, 0, c)
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
 	}
 	s := &sampler{link: l, db: sql.OpenDB(single{l, n.SampleConnector.Driver()})}
 	if s.conn, err = s.db.Conn(ctx); err != nil {
@@ -51,9 +50,17 @@ func (s single) Connect(context.Context) (driver.Conn, error) { return s.link, n
 // Driver is the one of the node's connector.
 func (s single) Driver() driver.Driver { return s.drv }
 
-// Look takes one sample. A driver that does not look at ctx has the connection closed under it.
+// Look takes one sample. Where the driver does not end with ctx, its connection is closed under it.
 func (s *sampler) Look(ctx context.Context) (replica.Look, error) {
-	stop := context.AfterFunc(ctx, func() { _ = s.link.Close() }) // the sampler is done with it
+	looked := make(chan struct{})
+	defer close(looked)
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-looked:
+		case <-time.After(sampleLinger):
+			_ = s.link.Close() // it is given up either way
+		}
+	})
 	defer stop()
 	return postgres.ScanLook(s.conn.QueryRowContext(ctx, postgres.SampleSQL))
 }

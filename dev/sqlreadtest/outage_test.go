@@ -71,7 +71,10 @@ func TestConcurrentReadersOfADeadReplica(t *testing.T) {
 	eachDriver(t, func(t *testing.T, drv string) {
 		broken(t)
 		const readers = 16
-		w := open(t, drv, blind(), func(c *sqlread.Config) { c.Replicas[0].MaxConns, c.Replicas[1].MaxConns = readers, 2*readers })
+		w := open(t, drv, blind(), func(c *sqlread.Config) {
+			c.Replicas[0].MaxConns, c.Replicas[1].MaxConns = readers, 2*readers
+			c.ConnectTimeout, c.CallTimeout = patience, patience // of many new sessions at once on a busy machine
+		})
 		w.usable(t, "r1", "r2")
 		w.spread(t, 20)
 		before := w.dialled("r1")
