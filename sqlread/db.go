@@ -46,12 +46,12 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{cfg: cfg}
-	db.primary = db.newNode(cfg.Primary, true) //nolint:contextcheck // a pool outlives the call that makes it
+	db.primary = db.newNode(cfg.Primary, true)
 	db.mu.nodes = map[string]*node{db.primary.Name: db.primary}
 	db.mu.readers = make(map[replica.Requirement]*sql.DB)
 	rc := replica.Config{Primary: db.primary.watch(), Settings: cfg.Settings, Classify: classify, Observer: cfg.Observer}
 	for _, r := range cfg.Replicas {
-		n := db.newNode(r, false) //nolint:contextcheck // a pool outlives the call that makes it
+		n := db.newNode(r, false)
 		db.mu.nodes[r.Name] = n
 		rc.Replicas = append(rc.Replicas, n.watch())
 	}
@@ -63,7 +63,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	for _, n := range db.mu.nodes {
 		n.joined.Store(true)
 	}
-	db.DB = (&front{db: db, closed: db.shutDown}).open() //nolint:contextcheck // a pool outlives the call that makes it
+	db.DB = (&front{db: db, closed: db.shutDown}).open()
 	if err := db.ready(ctx); err != nil {
 		return nil, err
 	}

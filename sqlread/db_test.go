@@ -97,7 +97,8 @@ func TestClose(t *testing.T) {
 		conn, err := reader.Conn(r.t.Context())
 		r.must(err)
 		r.must(conn.PingContext(r.t.Context()))
-		r.must(r.DB.DB.Close())
+		pool := r.DB.DB // as gorm has it
+		r.must(pool.Close())
 		r.must(conn.Close()) // a call under way ends as it would have
 		for _, s := range append(r.r, r.primary) {
 			if got := s.opened(0); got != 0 {

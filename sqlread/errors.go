@@ -60,7 +60,7 @@ func (e *WriteInReadError) Unwrap() error { return e.Err }
 // timeoutError is the end of a call by its timeout. What the driver made of it is told and not
 // wrapped: a driver.ErrBadConn in it would have database/sql run the statement again.
 func timeoutError(node string, d time.Duration, err error) error {
-	return fmt.Errorf("%w: node %s, after %v: %w (%v)", ErrCallTimeout, node, d, context.DeadlineExceeded, err)
+	return fmt.Errorf("%w: node %s, after %v: %w (%v)", ErrCallTimeout, node, d, context.DeadlineExceeded, err) //nolint:errorlint // not to be found by database/sql
 }
 
 // lostError hides a driver.ErrBadConn from database/sql, which would run the statement again.

@@ -206,7 +206,11 @@ type fakeStmt struct {
 }
 
 func (s *fakeStmt) NumInput() int { return strings.Count(s.sql, "$") }
-func (s *fakeStmt) Close() error  { return s.c.step(context.Background(), "close statement", s.sql) }
+
+func (s *fakeStmt) Close() error {
+	return s.c.step(context.Background(), "close statement", s.sql)
+}
+
 func (s *fakeStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	return s.c.QueryContext(ctx, s.sql, args)
 }
@@ -314,9 +318,9 @@ func (r *rig) must(err error) {
 func (r *rig) idle() {
 	r.t.Helper()
 	synctest.Wait()
-	for _, n := range r.Set().Stats().Replicas {
-		if n.InFlight != 0 {
-			r.t.Errorf("%s: %d reads in flight, want 0", n.Name, n.InFlight)
+	for _, s := range r.r {
+		if got := r.stats(s).InFlight; got != 0 {
+			r.t.Errorf("%s: %d reads in flight, want 0", s.name, got)
 		}
 	}
 	for _, s := range append(slices.Clone(r.r), r.primary) {
@@ -343,9 +347,10 @@ func (r *rig) read(ctx context.Context, req replica.Requirement) (info sqlread.R
 }
 
 func (r *rig) stats(s *server) replica.NodeStats {
-	for _, n := range r.Set().Stats().Replicas {
-		if n.Name == s.name {
-			return n
+	nodes := r.Set().Stats().Replicas
+	for i := range nodes {
+		if nodes[i].Name == s.name {
+			return nodes[i]
 		}
 	}
 	return replica.NodeStats{}

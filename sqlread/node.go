@@ -158,7 +158,7 @@ func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
 	s := &session{node: n}
 	defer s.release()
 	c := s.call(asCheck(ctx), timeout, time.Now())
-	err := c.attempt(&pinging{}) //nolint:contextcheck // the call has ctx
+	err := c.attempt(&pinging{})
 	return c.outcome(err), c.finish(err)
 }
 

@@ -33,7 +33,7 @@ func (c *conn) again(ctx context.Context, in intent, st statement) (*call, error
 		return nil, &WriteInReadError{Node: c.s.node.Name}
 	}
 	call := c.s.call(ctx, c.front.db.timeout(in), time.Now())
-	if err := call.attempt(st); err != nil { //nolint:contextcheck // the call has ctx
+	if err := call.attempt(st); err != nil {
 		return nil, call.finish(err)
 	}
 	return call, nil
@@ -77,7 +77,7 @@ func (c *conn) read(ctx context.Context, in intent, st statement) (*call, error)
 		if err != nil {
 			return nil, secondTryError(first, err)
 		}
-		err = c.first(s, call, st) //nolint:contextcheck // the call has ctx
+		err = c.first(s, call, st)
 		next := call.next(err, once || first != nil)
 		if next != anew {
 			in.attempts(tries(first))
@@ -113,7 +113,8 @@ func (c *conn) pick(ctx context.Context, in intent) (*session, *call, error) {
 	}
 	in.picked(&choice)
 	s := &session{node: choice.Target().(*node), read: true, choice: choice}
-	return s, s.call(ctx, c.front.db.timeout(in), choice.At()), nil
+	call := s.call(ctx, c.front.db.timeout(in), choice.At())
+	return s, call, nil
 }
 
 // timeout is the call timeout, 0 for none.

@@ -280,7 +280,7 @@ func TestConnectThatHangs(t *testing.T) {
 // back, and no request dials it.
 func TestFence(t *testing.T) {
 	inBubble(t, 2, nil, func(r *rig) {
-		rows, err := r.Reader(only(r.r[0])).QueryContext(r.t.Context(), "rows 5")
+		rows, err := r.Reader(only(r.r[0])).QueryContext(r.t.Context(), "rows 5") //nolint:rowserrcheck // they are left unread
 		r.must(err)
 		defer rows.Close()
 		_, err = r.read(r.t.Context(), only(r.r[0]))
@@ -442,7 +442,7 @@ func TestStressMixedCalls(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = all(tx.StmtContext(r.t.Context(), st).QueryContext(r.t.Context()))
+				_, err = all(tx.StmtContext(r.t.Context(), st).QueryContext(r.t.Context())) //nolint:sqlclosecheck // closed with tx
 				if err != nil {
 					return errors.Join(tx.Rollback(), nil) // its replica went away
 				}

@@ -59,7 +59,7 @@ func (q *Queries) Close() error {
 func (q *Queries) query(ctx context.Context, stmt *sql.Stmt, query string, args ...any) (*sql.Rows, error) {
 	switch {
 	case stmt != nil && q.tx != nil:
-		return q.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
+		return q.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...) //nolint:sqlclosecheck // as sqlc writes it
 	case stmt != nil:
 		return stmt.QueryContext(ctx, args...)
 	default:
@@ -70,7 +70,7 @@ func (q *Queries) query(ctx context.Context, stmt *sql.Stmt, query string, args 
 func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, args ...any) *sql.Row {
 	switch {
 	case stmt != nil && q.tx != nil:
-		return q.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
+		return q.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // as sqlc writes it
 	case stmt != nil:
 		return stmt.QueryRowContext(ctx, args...)
 	default:
