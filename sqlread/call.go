@@ -108,6 +108,7 @@ func (c *call) attempt(st statement) error {
 		if held || !errors.Is(err, driver.ErrBadConn) || c.ctx.Err() != nil {
 			break
 		}
+		c.spoil()
 		c.s.drop()
 		err = c.run(st)
 	}
@@ -115,12 +116,17 @@ func (c *call) attempt(st statement) error {
 	return err
 }
 
-// panicked finishes a call that a panic of the driver ended; its connection is not used again.
+// panicked finishes a call that a panic of the driver ended.
 func (c *call) panicked() {
+	c.spoil()
+	_ = c.finish(errPanicked) // the panic tells it
+}
+
+// spoil has the call's connection not used again by others.
+func (c *call) spoil() {
 	if c.s.link != nil {
 		c.s.link.spoilt = true
 	}
-	_ = c.finish(errPanicked) // the panic tells it
 }
 
 func (c *call) run(st statement) error {
@@ -145,6 +151,9 @@ func (c *call) finish(err error) error {
 		return err
 	}
 	c.done = true
+	if errors.Is(err, driver.ErrBadConn) {
+		c.spoil()
+	}
 	shown := c.explain(err)
 	c.s.note(c.outcome(err), err)
 	c.pause()

@@ -37,6 +37,7 @@ type server struct {
 	name, instance string
 	replica        bool
 	down           atomic.Bool
+	hang           atomic.Bool // samples end only by the close of their connection
 	writes         atomic.Int64
 	script         atomic.Pointer[func(ctx context.Context, step, sql string) error]
 
@@ -112,7 +113,7 @@ func (s sampler) Connect(context.Context) (driver.Conn, error) {
 	if s.down.Load() {
 		return nil, syscall.ECONNREFUSED
 	}
-	return &fakeConn{s: s.server, sampler: true}, nil
+	return &fakeConn{s: s.server, sampler: true, gone: make(chan struct{})}, nil
 }
 
 func (s *server) sample() []driver.Value {
@@ -127,6 +128,7 @@ type fakeConn struct {
 	s       *server
 	sampler bool
 	closed  bool
+	gone    chan struct{} // of a sampler: closed with it
 }
 
 func (c *fakeConn) step(ctx context.Context, step, sql string) error {
@@ -141,6 +143,9 @@ func (c *fakeConn) step(ctx context.Context, step, sql string) error {
 
 func (c *fakeConn) QueryContext(ctx context.Context, sql string, args []driver.NamedValue) (driver.Rows, error) {
 	switch {
+	case sql == postgres.SampleSQL && c.s.hang.Load():
+		<-c.gone
+		return nil, io.ErrUnexpectedEOF
 	case sql == postgres.SampleSQL:
 		return &fakeRows{c: c, rows: [][]driver.Value{c.s.sample()}}, c.step(ctx, "sample", "")
 	case strings.HasPrefix(sql, postgres.InstanceSQL):
@@ -193,10 +198,13 @@ func (*fakeConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUn
 func (*fakeConn) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
 
 func (c *fakeConn) Close() error {
+	if c.gone != nil && !c.closed {
+		close(c.gone)
+	}
 	if !c.sampler && !c.closed {
 		c.s.opened(-1)
-		c.closed = true
 	}
+	c.closed = true
 	return c.step(context.Background(), "close", "")
 }
 

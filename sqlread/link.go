@@ -40,7 +40,7 @@ type link struct {
 	prepared map[string]nativeStmt
 	order    []string // texts of prepared, oldest first
 
-	spoilt bool        // left by a panic in the middle of a statement
+	spoilt bool        // the driver says that it is bad, or left it by a panic
 	closed atomic.Bool // false to true once, by whoever closes it
 }
 
@@ -53,7 +53,7 @@ func newLink(n *node, epoch uint64, c driver.Conn) (*link, error) {
 }
 
 // IsValid tells the pool whether to keep it: not if its node was fenced since it
-// was made, or a statement panicked.
+// was made, or it was found to be bad.
 func (l *link) IsValid() bool {
 	if l.spoilt || l.closed.Load() || l.epoch != l.node.epoch.Load() {
 		return false

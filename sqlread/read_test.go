@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -156,6 +157,13 @@ func TestBadConnections(t *testing.T) {
 				}
 				if got := r.primary.count("exec") + r.primary.count("query"); got != c.sent {
 					t.Errorf("tried %d times, want %d", got, c.sent)
+				}
+				bad := c.sent
+				if c.name == "three stale connections" {
+					bad = c.times
+				}
+				if got := r.primary.count("close"); got != bad {
+					t.Errorf("%d connections closed, want the %d bad ones", got, bad)
 				}
 			})
 		})
@@ -307,6 +315,45 @@ func TestFence(t *testing.T) {
 		}
 		if got := r.r[0].count("connect"); got != dials {
 			t.Errorf("%d dials of an open replica, want 0", got-dials)
+		}
+	})
+}
+
+// REQ-R4: a node that opened while a read waited for its connection does not get the read, which is no
+// attempt, and does not count against it.
+func TestEligibilityIsAskedAfterTheWait(t *testing.T) {
+	inBubble(t, 2, nil, func(r *rig) {
+		answer := make(chan struct{})
+		for _, s := range r.r {
+			s.do(func(_ context.Context, step, _ string) error {
+				if step == "connect" {
+					<-answer
+				}
+				return nil
+			})
+		}
+		ended := make(chan sqlread.ReadInfo)
+		go func() {
+			info, err := r.read(r.t.Context(), anywhere)
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- info
+		}()
+		synctest.Wait()
+		picked, other := "r1", "r2"
+		if r.stats(r.r[1]).InFlight == 1 {
+			picked, other = other, picked
+		}
+		r.must(r.Set().Breaker(picked).Force(breaker.ForcedOpen, "test"))
+		close(answer)
+		if info := <-ended; info.Node != other || info.Attempts != 1 {
+			t.Errorf("read on %s in %d attempts, want 1 on %s", info.Node, info.Attempts, other)
+		}
+		for _, s := range r.r {
+			if got := r.stats(s); got.Name == picked && (s.count("query") != 0 || got.Breaker.Failures != 0) {
+				t.Errorf("%s: %d queries, %d failures, want 0, 0", picked, s.count("query"), got.Breaker.Failures)
+			}
 		}
 	})
 }

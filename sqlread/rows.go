@@ -46,6 +46,7 @@ func (r *rows) fetch() error {
 	}
 	_ = r.Rows.Close() // they failed already
 	if errors.Is(r.err, driver.ErrBadConn) {
+		r.call.spoil()
 		return fmt.Errorf("%w before the first row", io.ErrUnexpectedEOF)
 	}
 	return r.err
