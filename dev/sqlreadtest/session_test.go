@@ -403,3 +403,30 @@ func TestRestartedPrimary(t *testing.T) {
 		})
 	}
 }
+
+// What a caller leaves by the end of its context is given back: a transaction, and rows in the middle.
+func TestLeftByItsCaller(t *testing.T) {
+	for drv := range drivers {
+		t.Run(drv, func(t *testing.T) {
+			w := open(t, drv, quick())
+			w.usable(t, "r1", "r2")
+			for _, db := range []*sql.DB{w.DB.DB, w.Reader(anywhere)} {
+				ctx, cancel := context.WithCancel(t.Context())
+				tx, err := db.BeginTx(ctx, nil)
+				must(t, err)
+				_, err = portOf(ctx, tx)
+				must(t, err)
+				rows, err := db.QueryContext(ctx, "SELECT repeat('x', 1000) FROM generate_series(1, 100000)") //nolint:sqlclosecheck,rowserrcheck // that is the test
+				must(t, err)
+				rows.Next()
+				cancel()
+				eventually(t, "the transaction is over", func() bool { return errors.Is(tx.Commit(), sql.ErrTxDone) || tx.Rollback() != nil })
+			}
+			for _, node := range []string{"primary", "r1", "r2"} {
+				eventually(t, node+" has no connection in use", func() bool { return w.PoolStats(node).InUse == 0 })
+			}
+			w.idle(t)
+			w.unharmed(t)
+		})
+	}
+}
