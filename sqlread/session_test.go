@@ -202,3 +202,22 @@ func TestSerializable(t *testing.T) {
 		}
 	})
 }
+
+// A statement of a transaction is never sent on another connection, and a bad one ends with it.
+func TestBadConnectionInATransaction(t *testing.T) {
+	inBubble(t, 0, nil, func(r *rig) {
+		tx, err := r.BeginTx(r.t.Context(), nil)
+		r.must(err)
+		r.primary.fails("exec", 1, driver.ErrBadConn)
+		if _, err := tx.ExecContext(r.t.Context(), "write"); err == nil || errors.Is(err, driver.ErrBadConn) {
+			t.Errorf("error %v, want one that is no driver.ErrBadConn", err)
+		}
+		r.must(tx.Rollback())
+		if sent, dials := r.primary.count("exec"), r.primary.count("connect"); sent != 1 || dials != 1 || r.primary.writes.Load() != 0 {
+			t.Errorf("sent %d times on %d connections, want once on 1", sent, dials)
+		}
+		if got := r.primary.opened(0); got != 0 {
+			t.Errorf("%d connections open, want 0", got)
+		}
+	})
+}
