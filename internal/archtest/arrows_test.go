@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"replica":                    {"breaker"},
 	"replica/postgres":           {"breaker", "replica"},
 	"pgxread":                    {"breaker", "replica", "replica/postgres"},
+	"sqlread":                    {"breaker", "replica", "replica/postgres"},
 	"pgxread/examples/sqlcshape": {}, // what sqlc generates: it must not know us
 	"contrib/grpc":               {"breaker"},
 	"cmd/breakwater/...":         {anything},

@@ -16,8 +16,8 @@ const maxCodeLines = 500
 
 // publicPackages are those whose doc must say who may call what at the same time.
 var publicPackages = []string{
-	"breaker", "breaker/httpbreaker", "contrib/grpc", "limit", "readpath", "readpath/httpread", "replica",
-	"replica/postgres", "pgxread",
+	"breaker", "breaker/httpbreaker", "contrib/grpc", "limit", "pgxread", "readpath",
+	"readpath/httpread", "replica", "replica/postgres", "sqlread",
 }
 
 // sleepers may call time.Sleep in a test outside a synctest bubble: path to reason.
