@@ -35,6 +35,11 @@ type Config struct {
 	Primary Node
 	// Replicas take the reads: 0 to 64, also changed later by AddReplica and RemoveReplica.
 	Replicas []Node
+	// PrimaryReadsDSN is the connection string of a second pool of the primary, in which reads that
+	// ask for it run (Requirement.PrimaryOnly, and what falls back to it): its sessions are read-only, so a write hidden in
+	// a read fails there as it does on a replica. Best a role of its own with a connection limit, the last line of defence
+	// of the primary (REQ-D3): CREATE ROLE app_reads LOGIN CONNECTION LIMIT 20. Default: Primary.DSN.
+	PrimaryReadsDSN string
 	// Settings are the thresholds and intervals of the Set of replicas.
 	Settings replica.Settings
 
@@ -52,7 +57,8 @@ type Config struct {
 	// up to it, on each node that it is tried on; see replica.Set.Await. Default 250 ms; negative: it does not wait.
 	PositionWait time.Duration
 
-	// Configure has the last word on the configuration of each node's pool; it may set
+	// Configure has the last word on the configuration of each node's pool, and is asked twice for
+	// the primary, whose pool for reads has default_transaction_read_only set; it may set
 	// hooks, and may delete the runtime parameter default_transaction_read_only where a
 	// proxy in front of a replica does not know it. The sampler of a node without
 	// SampleDSN connects by the same configuration; IsCheck tells its connections from

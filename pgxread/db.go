@@ -19,6 +19,7 @@ type DB struct {
 	cfg     Config       // immutable after Open
 	set     *replica.Set // immutable after Open
 	primary *node        // immutable after Open
+	reads   *node        // the primary's pool for reads, whose sessions cannot write; immutable after Open
 
 	mu struct {
 		sync.Mutex
@@ -56,6 +57,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	for _, n := range db.mu.nodes {
 		n.joined.Store(true)
 	}
+	db.reads.joined.Store(true)
 	if err := db.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -65,17 +67,27 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 // plans parses every DSN and collects all faults.
 func (db *DB) plans() ([]*plan, error) {
 	faults := db.cfg.faults()
-	plans := make([]*plan, 0, 1+len(db.cfg.Replicas))
-	add := func(field string, n Node, primary bool) {
-		p, err := db.parse(field, n, primary)
+	plans := make([]*plan, 0, 2+len(db.cfg.Replicas))
+	add := func(field string, n Node, r role) {
+		p, err := db.parse(field, n, r)
 		if err != nil {
 			faults = append(faults, err)
 		}
 		plans = append(plans, p)
 	}
-	add("Primary", db.cfg.Primary, true)
+	add("Primary", db.cfg.Primary, writes)
 	for i, n := range db.cfg.Replicas {
-		add(fmt.Sprintf("Replicas[%d] (%s)", i, n.Name), n, false)
+		add(fmt.Sprintf("Replicas[%d] (%s)", i, n.Name), n, replicates)
+	}
+	field, reads := "Primary", Node{Name: db.cfg.Primary.Name, DSN: db.cfg.Primary.DSN}
+	if db.cfg.PrimaryReadsDSN != "" {
+		field, reads.DSN = "PrimaryReadsDSN", db.cfg.PrimaryReadsDSN
+	}
+	if db.cfg.PrimaryReadsDSN != "" || len(faults) == 0 {
+		add(field, reads, readsPrimary)
+	}
+	if p := plans[len(plans)-1]; db.cfg.PrimaryReadsDSN == "" && len(faults) == 0 {
+		p.pool.MinConns, p.pool.MinIdleConns = 0, 0 // asked for the other pool
 	}
 	if len(faults) == 0 {
 		return plans, nil
@@ -87,15 +99,19 @@ func (db *DB) plans() ([]*plan, error) {
 }
 
 func (db *DB) openPools(ctx context.Context, plans []*plan) ([]replica.Node, error) {
-	nodes := make([]replica.Node, len(plans))
-	db.primary = plans[0].node
+	last := len(plans) - 1
+	nodes := make([]replica.Node, last)
+	db.primary, db.reads = plans[0].node, plans[last].node
 	for i, p := range plans {
-		var err error
-		if nodes[i], err = p.open(ctx, &db.cfg, i == 0); err != nil {
+		rn, err := p.open(ctx, &db.cfg)
+		if err != nil {
 			return nil, fmt.Errorf("pgxread: pool of %s: %w", p.node.name, err)
 		}
-		db.mu.nodes[p.node.name] = p.node
+		if i < last {
+			nodes[i], db.mu.nodes[p.node.name] = rn, p.node
+		}
 	}
+	nodes[0].MaxInFlight = int(plans[last].pool.MaxConns) // its reads run in that pool
 	return nodes, nil
 }
 
@@ -127,6 +143,9 @@ func (db *DB) closePools() {
 	for _, n := range db.snapshot() {
 		wg.Go(n.pool.Close)
 	}
+	if db.reads != nil && db.reads.pool != nil {
+		wg.Go(db.reads.pool.Close)
+	}
 	wg.Wait()
 }
 
@@ -155,14 +174,14 @@ func (db *DB) Pool(name string) *pgxpool.Pool {
 // AddReplica adds a replica while running. It takes reads once it has been sampled.
 // Its errors are those of Open.
 func (db *DB) AddReplica(n Node) error {
-	p, err := db.parse("replica "+n.Name, n, false)
+	p, err := db.parse("replica "+n.Name, n, replicates)
 	if n.Name == "" {
 		err = errors.Join(errors.New("pgxread: the replica's Name is empty: give every replica a name of its own"), err)
 	}
 	if err != nil {
 		return err
 	}
-	rn, err := p.open(context.Background(), &db.cfg, false)
+	rn, err := p.open(context.Background(), &db.cfg)
 	if err != nil {
 		return fmt.Errorf("pgxread: pool of %s: %w", n.Name, err)
 	}

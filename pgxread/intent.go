@@ -4,26 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
 // ReadInfo tells the caller of one read which node it was sent to. It is written
 // while the call runs: use one for each call at a time.
-type ReadInfo struct {
-	// Node is the name of the node; of the last one if the read was tried twice.
-	Node string
-	// Primary says that the node is the primary.
-	Primary bool
-	// Lo and Hi bound the node's staleness as of PickedAt; Hi is replica.Never if there is no bound.
-	Lo, Hi time.Duration
-	// PickedAt is when the node was picked.
-	PickedAt time.Time
-	// Unverified says that the bound could not be verified (REQ-R14).
-	Unverified bool
-	// Attempts counts the nodes that the statement was tried on: 1, or 2 after a
-	// failure; 0 if no node could be picked.
-	Attempts int
-}
+type ReadInfo = readpath.ReadInfo
 
 // intent is what a context says about the calls made under it.
 type intent struct {
@@ -55,8 +42,8 @@ func withIntent(ctx context.Context, change func(*intent)) context.Context {
 // with this requirement, and gives it to its read-only transactions. CopyFrom fails
 // with ErrWriteInRead; Begin and read-write transactions stay on the primary.
 //
-// With req.PrimaryOnly such calls run in the primary's ordinary pool, whose sessions can
-// write: a write in one is executed and not refused with ErrWriteInRead.
+// With req.PrimaryOnly such calls run in the primary's pool for reads (Config.PrimaryReadsDSN), whose
+// sessions cannot write either.
 func WithRead(ctx context.Context, req replica.Requirement) context.Context {
 	return withIntent(ctx, func(in *intent) { in.read, in.req = true, req })
 }

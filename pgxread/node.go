@@ -30,30 +30,40 @@ type node struct {
 	left atomic.Bool
 }
 
+// role is what a pool is for.
+type role int
+
+const (
+	writes       role = iota // the primary's: writes, and what may be one
+	readsPrimary             // the primary's, for reads: its sessions cannot write
+	replicates               // a replica's
+)
+
 // plan is a node whose DSNs have been parsed.
 type plan struct {
 	node    *node
+	role    role
 	pool    *pgxpool.Config
 	sampler *pgx.ConnConfig // nil: as the pool
 }
 
 // parse turns the strings of n into a plan; field is its place in the Config.
-func (db *DB) parse(field string, n Node, primary bool) (*plan, error) {
+func (db *DB) parse(field string, n Node, r role) (*plan, error) {
 	pool, err := parsePool(field+".DSN", n.DSN)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{node: &node{name: n.Name, db: db}, pool: pool}
+	p := &plan{node: &node{name: n.Name, db: db}, role: r, pool: pool}
 	p.node.clock.limit = db.cfg.CallTimeout
 	if n.SampleDSN != "" {
 		if p.sampler, err = parseConn(field+".SampleDSN", n.SampleDSN); err != nil {
 			return nil, err
 		}
 	}
-	if !primary {
-		if several(pool.ConnConfig) {
-			return nil, fmt.Errorf("pgxread: %s.DSN names more than one server: give each replica a node of its own, whose staleness can then be known", field)
-		}
+	if r == replicates && several(pool.ConnConfig) {
+		return nil, fmt.Errorf("pgxread: %s.DSN names more than one server: give each replica a node of its own, whose staleness can then be known", field)
+	}
+	if r != writes {
 		pool.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
 	return p, nil
@@ -65,7 +75,7 @@ func several(c *pgx.ConnConfig) bool {
 }
 
 // open makes the pool, which connects to nobody yet unless it is told to keep a minimum.
-func (p *plan) open(ctx context.Context, cfg *Config, primary bool) (replica.Node, error) {
+func (p *plan) open(ctx context.Context, cfg *Config) (replica.Node, error) {
 	n, c := p.node, p.pool
 	c.ConnConfig.ConnectTimeout = cfg.ConnectTimeout
 	c.PingTimeout = orDefault(c.PingTimeout, cfg.ConnectTimeout)
@@ -80,7 +90,7 @@ func (p *plan) open(ctx context.Context, cfg *Config, primary bool) (replica.Nod
 	}
 	n.pool = pool
 	rn := replica.Node{Name: n.name, Target: n, Connect: connect, MaxInFlight: int(c.MaxConns)}
-	if !primary {
+	if p.role == replicates {
 		rn.Probe, rn.Fence = n.probe, pool.Reset
 	}
 	return rn, nil

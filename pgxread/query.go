@@ -118,13 +118,11 @@ type Reader struct {
 
 // Reader makes a view whose calls are reads that ask req of their node.
 //
-// With req.PrimaryOnly they run in the primary's ordinary pool, whose sessions can
-// write: a write in such an Exec, Query or SendBatch is executed and not refused. Only
-// transactions of the Reader are read-only there too.
+// With req.PrimaryOnly they run in the primary's pool for reads (Config.PrimaryReadsDSN), whose
+// sessions cannot write either.
 func (db *DB) Reader(req replica.Requirement) *Reader { return &Reader{db, req} }
 
-// Exec runs sql as a read: a write in it fails with ErrWriteInRead, except with
-// PrimaryOnly, where it is executed.
+// Exec runs sql as a read: a write in it fails with ErrWriteInRead.
 func (r *Reader) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	e := &exec{sql: sql, args: args}
 	err := ended(r.db.read(ctx, r.req, e))

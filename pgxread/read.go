@@ -66,7 +66,11 @@ func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*c
 		return nil, err
 	}
 	in.picked(&choice)
-	c := newCall(ctx, choice.Target().(*node), in, choice.At())
+	n := choice.Target().(*node)
+	if choice.Primary() {
+		n = db.reads
+	}
+	c := newCall(ctx, n, in, choice.At())
 	c.choice, c.read = choice, true
 	return c, nil
 }

@@ -27,7 +27,7 @@ var arrows = map[string][]string{
 	"breaker/httpbreaker":        {"breaker"},
 	"replica":                    {"breaker"},
 	"replica/postgres":           {"breaker", "replica"},
-	"pgxread":                    {"breaker", "replica", "replica/postgres"},
+	"pgxread":                    {"breaker", "readpath", "replica", "replica/postgres"},
 	"sqlread":                    {"breaker", "replica", "replica/postgres"},
 	"pgxread/examples/sqlcshape": {}, // what sqlc generates: it must not know us
 	"contrib/grpc":               {"breaker"},

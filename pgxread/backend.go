@@ -1,0 +1,25 @@
+package pgxread
+
+import (
+	"context"
+
+	"github.com/breakwater-go/breakwater/readpath"
+	"github.com/breakwater-go/breakwater/replica"
+)
+
+// Backend is what a readpath.Router reads with: the loads that are given to readpath.Get make
+// their reads through the DB, under the context that they are given.
+func (db *DB) Backend() readpath.Backend { return backend{db} }
+
+type backend struct{ db *DB }
+
+// WithRead is WithRead and WithInfo.
+func (backend) WithRead(ctx context.Context, req replica.Requirement, info *readpath.ReadInfo) context.Context {
+	return withIntent(ctx, func(in *intent) { in.read, in.req, in.info = true, req, info })
+}
+
+// Eligible asks the Set.
+func (b backend) Eligible(req replica.Requirement) bool { return b.db.set.Eligible(req) > 0 }
+
+// Sampled asks the Set.
+func (b backend) Sampled() bool { return b.db.set.Sampled() }
