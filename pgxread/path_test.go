@@ -31,7 +31,8 @@ func TestPathDegradesAndRecovers(t *testing.T) {
 	t.Cleanup(router.Close)
 	get := func(endpoint, sql string) (readpath.Result[int], error) {
 		return readpath.Get(t.Context(), router, readpath.Call{Endpoint: endpoint}, func(ctx context.Context) (n int, err error) {
-			return n, w.QueryRow(ctx, sql).Scan(&n)
+			err = w.QueryRow(ctx, sql).Scan(&n)
+			return n, err
 		})
 	}
 	if res, err := get("balance", "SELECT 1"); err != nil || res.Source != readpath.FromReplica || res.Age <= 0 || res.Stale {
