@@ -34,9 +34,12 @@ type Result[T any] struct {
 	Node string
 }
 
-// Get reads one thing by way of the path. load makes the read, with the context that it is given and
-// once; it may be called twice, for a replica and then for the primary, and for a degradable read on a goroutine
-// that outlives the call. Its error is returned as it is, but for one that matches
+// Get reads one thing by way of the path. Where ctx carries a position (replica.WithPosition)
+// the answer holds it: it is a replica's that has replayed so far, else the primary's within the budget,
+// else there is none but the default of an endpoint.
+//
+// load makes the read, with the context that it is given; it may be called twice, for a
+// replica and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is returned as it is, but for one that matches
 // replica.ErrNoReplica, which means that the class's policy answers. A refusal is a [*RefusedError].
 func Get[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
 	res, err := answer(ctx, r, c, load)
@@ -54,8 +57,8 @@ func answer[T any](ctx context.Context, r *Router, c Call, load func(context.Con
 		if !errors.Is(err, replica.ErrNoReplica) {
 			return res, err
 		}
-		if !errors.Is(err, replica.ErrSaturated) { // a full replica is no stale one (REQ-R17)
-			r.tell(false)
+		if !errors.Is(err, replica.ErrSaturated) && !errors.Is(err, replica.ErrBehind) {
+			r.tell(false) // a full replica is no stale one (REQ-R17), nor one that lacks this read's position (REQ-R12)
 		}
 	}
 	switch class {
@@ -157,6 +160,9 @@ func fromPrimary[T any](ctx context.Context, r *Router, class Class, kept int, l
 // degradable is a read that may be old (REQ-D5): from the cache, from the primary if there is
 // room, or the default.
 func degradable[T any](ctx context.Context, r *Router, ep *endpoint, c Call, load func(context.Context) (T, error)) (Result[T], error) {
+	if !replica.PositionFrom(ctx).IsZero() {
+		c.Key = "" // neither the cache nor a loader that runs already can know of the write (REQ-D7)
+	}
 	if res, ok := fromCache[T](r, c, r.settings.Load().Degradable.MaxAge); ok {
 		return res, nil
 	}

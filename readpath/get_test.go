@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/breakwater-go/breakwater/replica"
 )
 
 // REQ-D2: in Normal every class reads from a replica.
@@ -269,6 +271,33 @@ func TestSaturationIsNotDegradation(t *testing.T) {
 			t.Errorf("sheddable: got %v", err)
 		}
 		wantMode(t, r, Normal)
+	})
+}
+
+// REQ-R12, REQ-D7: a read with a position that no replica has replayed goes to the primary, within the budget,
+// never to the cache; the mode stays.
+func TestReadWithAPosition(t *testing.T) {
+	cache := &mapCache{m: map[CacheKey]Entry{}}
+	inBubble(t, func(c *Config) { c.Cache, c.Budget = cache, Budget{Rate: 0.001, Burst: 4} }, func(t bubble) {
+		r, f := t.r, t.f
+		if _, err := get(t, r, f, "product", "1"); err != nil { // in the cache
+			t.Fatal(err)
+		}
+		f.behind.Store(true)
+		ctx := replica.WithPosition(t.Context(), replica.Position{SystemID: "7", Timeline: 1, LSN: 7})
+		for range 2 {
+			res, err := Get(ctx, r, Call{Endpoint: "product", Key: "1"}, f.load)
+			if err != nil || res.Source != FromPrimary || res.Stale {
+				t.Errorf("got %+v, %v; want the primary", res, err)
+			}
+		}
+		if res, _ := Get(ctx, r, Call{Endpoint: "product", Key: "1"}, f.load); res.Source != FromDefault || !res.Stale {
+			t.Errorf("without room: got %+v, want the default, flagged, and not the cache", res)
+		}
+		wantMode(t, r, Normal)
+		if res, err := get(t, r, f, "balance", ""); err != nil || res.Source != FromReplica {
+			t.Errorf("without a position: got %+v, %v; want a replica", res, err)
+		}
 	})
 }
 

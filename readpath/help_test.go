@@ -16,6 +16,7 @@ type fake struct {
 	eligible  atomic.Bool
 	saturated atomic.Bool
 	unsampled atomic.Bool
+	behind    atomic.Bool // for reads with a position
 	hi        atomic.Int64
 	primary   atomic.Int64 // reads that began there
 	at        atomic.Int64 // reads that run there now
@@ -57,6 +58,8 @@ func (f *fake) load(ctx context.Context) (string, error) {
 	switch {
 	case f.saturated.Load():
 		return "", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Saturated}}}
+	case f.behind.Load() && !replica.PositionFrom(ctx).IsZero():
+		return "", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Behind}}}
 	case !f.Eligible(a.req):
 		return "", fmt.Errorf("query: %w", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Late}}})
 	}
