@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	"breaker":                    {},
 	"limit":                      {}, // neither it nor breaker knows the other
 	"readpath":                   {"limit", "replica"},
+	"contrib/ottercache":         {"readpath"},
 	"readpath/httpread":          {"readpath", "replica"},
 	"breaker/httpbreaker":        {"breaker"},
 	"replica":                    {"breaker"},

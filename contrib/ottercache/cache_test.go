@@ -1,0 +1,73 @@
+package ottercache_test
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/breakwater-go/breakwater/contrib/ottercache"
+	"github.com/breakwater-go/breakwater/readpath"
+)
+
+func key(n int) readpath.CacheKey { return readpath.CacheKey{Endpoint: "e", Key: strconv.Itoa(n)} }
+
+func TestGetWhatWasSet(t *testing.T) {
+	c, err := ottercache.New(ottercache.Config{MaxEntries: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if _, ok := c.Get(key(1)); ok {
+		t.Error("an empty cache has an answer")
+	}
+	now := time.Now()
+	c.Set(key(1), readpath.Entry{Value: "new", Current: now})
+	c.Set(key(1), readpath.Entry{Value: "old", Current: now.Add(-time.Second)}) // a slower reader
+	if e, ok := c.Get(key(1)); !ok || e.Value != "new" {
+		t.Errorf("got %v, %v; want the newer answer", e, ok)
+	}
+}
+
+// It stays bounded, from many goroutines at once.
+func TestBound(t *testing.T) {
+	for name, cfg := range map[string]ottercache.Config{
+		"entries": {MaxEntries: 100},
+		"weight":  {MaxWeight: 1000, Weigh: func(readpath.CacheKey, readpath.Entry) uint32 { return 10 }},
+	} {
+		c, err := ottercache.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		var all sync.WaitGroup
+		for g := range 4 {
+			all.Go(func() {
+				for i := range 5000 {
+					c.Set(key(g*5000+i), readpath.Entry{Value: i})
+				}
+			})
+		}
+		all.Wait()
+		for deadline := time.Now().Add(10 * time.Second); c.Len() > 100 && time.Now().Before(deadline); {
+			c.Get(key(0)) // otter evicts in the background
+		}
+		if got := c.Len(); got > 100 {
+			t.Errorf("%s: got %d answers, want at most 100", name, got)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for want, cfg := range map[string]ottercache.Config{
+		"bound the cache":           {},
+		"MaxEntries is -1":          {MaxEntries: -1},
+		"set it and Weigh together": {MaxWeight: 1},
+		"this or MaxWeight, one of": {MaxEntries: 1, MaxWeight: 1, Weigh: func(readpath.CacheKey, readpath.Entry) uint32 { return 1 }},
+	} {
+		if _, err := ottercache.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
