@@ -16,14 +16,15 @@ import (
 type Config struct {
 	// Name appears in errors, transitions and statistics. Default: empty.
 	Name string
-	// Rules open the breaker, the first that holds. They are judged when a call
-	// fails; a Signal when it is observed. Default: ConsecutiveFailures{Count: 5}.
+	// Rules open the breaker, the first that holds; see Rule for when each is judged. They take
+	// the place of the default: with latency rules alone no failure that is fast ever opens it.
+	// Default: ConsecutiveFailures{Count: 5}.
 	Rules []Rule
 	// Histogram has Stats.Latency measured without a latency rule too: calls then read
 	// the clock when they begin and end. Default: false.
 	Histogram bool
 	// Calls says what bounds the guarded calls, where it is known, so that rules that
-	// could never decide are refused. Default: nothing is known.
+	// could never decide are refused. It bounds nothing itself. Default: nothing is known.
 	Calls Calls
 	// Open says how long the breaker stays open. Default: see Backoff.
 	Open Backoff
@@ -35,7 +36,8 @@ type Config struct {
 	// (a nil error is a Success) that are not marked by Ignore, concurrently, with
 	// no lock held. If it panics or answers with no Outcome, the call counts as a
 	// Failure and the fault is reported. Default: an error that wraps context.Canceled is Ignored, any
-	// other is a Failure.
+	// other is a Failure, context.DeadlineExceeded too: Do cannot tell a target that is slow from a caller
+	// that gave it no time.
 	Classify func(error) Outcome
 	// Observer is told what happens. Default: nobody is.
 	Observer Observer
@@ -88,7 +90,9 @@ type Probe struct {
 	// Expiry is the verdict when Longest has passed. Default: ExpireByEvidence.
 	Expiry Expiry
 	// Reserved gives half-open probes to AllowProbe only; Allow is refused in
-	// half-open. For replicas: the sampler probes, not a user's read.
+	// half-open. For replicas: the sampler probes, not a user's read. Do, DoOr and the adapters ask
+	// Allow: where nobody asks AllowProbe such a breaker never closes again, but by ExpireClosed or
+	// Force.
 	// Default: false.
 	Reserved bool
 }

@@ -38,7 +38,9 @@
 // rules, counts as a failed one.
 //
 // Set the Threshold to three times the healthy P99 or more: every detector flaps where
-// the two are close. docs/latency.md in the repository has the figures.
+// the two are close. The default of 50 ms is for a database in the same place; with it a
+// consumer that takes 60 ms when it is well opens the breaker at once. Config.Histogram and
+// Stats.Latency measure the P99. docs/latency.md in the repository has the figures.
 //
 // # Concurrency
 //
@@ -66,7 +68,7 @@
 //
 // Config.Classify runs concurrently, with no lock held. The functions of
 // [Observer] run one at a time, in the order of the events, with no lock held,
-// on the goroutine of a caller whose call made an event; they may call the
+// on the goroutine of a caller whose call made an event, or of a timer; they may call the
 // breaker, and a panic in one is caught and reported. Transitions are seen in
 // the state before they are told.
 //

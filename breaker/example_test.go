@@ -172,6 +172,22 @@ func ExampleObserver() {
 	// Output: payments: closed to open: health check
 }
 
+// Why it opened: in Stats while it is open, in each refusal until traffic is back, and in OnTransition.
+func ExampleReason() {
+	b := must(breaker.New(breaker.Config{Name: "payments", Rules: []breaker.Rule{breaker.ConsecutiveFailures{Count: 2}}}))
+	for range 2 {
+		if p, err := b.Allow(); err == nil {
+			p.Done(errDown)
+		}
+	}
+	s := b.Stats()
+	fmt.Printf("%s is %v: %v\n", s.Name, s.State, s.Reason)
+	fmt.Println(s.Reason.Rule, s.Reason.Value, s.Reason.Threshold)
+	// Output:
+	// payments is open: consecutive_failures 2 ≥ 2 (last error: connection reset)
+	// consecutive_failures 2 2
+}
+
 func ExampleBreaker_Stats() {
 	b := must(breaker.New(breaker.Config{Name: "payments"}))
 	for range 2 {

@@ -8,7 +8,8 @@ import (
 // A Fallback answers in place of a guarded call (REQ-B12). The zero value does not.
 type Fallback[T any] struct {
 	// Func gives the answer. cause is what it stands in for: the refusal, an [*OpenError],
-	// or the error of the call. It is not guarded: a panic in it, and its time, are the
+	// or the error of the call. ctx is that of DoOr: after a timeout it is over, so a Func that waits
+	// for something needs another. It is not guarded: a panic in it, and its time, are the
 	// caller's. Default: none, the cause is returned.
 	Func func(ctx context.Context, cause error) (T, error)
 	// OnFailure has Func asked also when the call ran and failed (Failure or Fatal, not

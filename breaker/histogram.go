@@ -73,7 +73,9 @@ func (h *histogram) read(now time.Duration) *reading {
 // Latency is how long calls took: those that succeeded or failed in the last Span. The
 // percentiles are by nearest rank, with an error of up to 1.6 %.
 type Latency struct {
-	Span          time.Duration // 10 s to 20 s if Stats is asked at least every 10 s, else since it was asked before; 0: not measured
+	// Span is how far back the figures go: 10 to 20 s where Stats is asked at least every 10 s, longer
+	// where it is asked seldom, at first since measuring began. 0: not measured.
+	Span          time.Duration
 	Calls         uint64
 	P50, P95, P99 time.Duration // 0 without calls
 }

@@ -11,7 +11,8 @@ import (
 // not by chance: at a share of a fifth every fifth call is admitted. An opening while
 // traffic ramps up counts as a failed recovery (REQ-B6). Force(Closed) starts no ramp.
 type Ramp struct {
-	// For is how long it takes. Default: 0, all traffic comes back at once.
+	// For is how long it takes. Default: 0, all traffic comes back at once, and the other
+	// fields are of no use.
 	For time.Duration
 	// From is the share at the beginning, above 0 and below 1. Default: 0.1.
 	From float64

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// Reconfigure changes the settings of a running breaker (REQ-B16). The state,
+// Reconfigure changes the settings of a running breaker (REQ-B16). c is all of them:
+// a field that is left zero gets its default, not what it was before. The state,
 // the counters and what the rules measured stay; the new rules judge from the
 // next result on, and the new Open from the next opening on. A rule takes over
 // the window of the rule of its type before it, in order, a Signal that of the
 // Signal of its name; but a latency rule whose Threshold changes begins anew, and so
 // do the window of a SlowCallRate and the open one of a Percentile whose Span does.
-// A Classify or a function of Observer that is nil keeps
+// Only a Classify or a function of Observer that is nil keeps
 // the one before; the name stays and must be empty or the same. Probes under
 // way finish, also if Concurrent is lowered.
 //

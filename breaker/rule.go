@@ -10,9 +10,9 @@ import (
 // [FailureRateByCount], [FailureRateByTime], [SlowCallRate], [Percentile], [CUSUM] and
 // [Signal]; [DryRun] makes one of them report instead of opening.
 //
-// Rules of failures are judged when a call fails. A success never opens: a rule whose
-// minimum of calls is reached by a success is judged at the next failure. Latency rules
-// are judged when a call begins, or a slow one ends.
+// Rules of failures are judged when a call fails: one whose minimum of calls is reached by a
+// success is judged at the next failure. Latency rules are judged when a call begins, or a slow
+// one ends, be it a success. A Signal is judged when it is observed. No other success opens.
 type Rule interface {
 	withDefaults() Rule
 	// check returns the faults of the rule at the named field, joined.

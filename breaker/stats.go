@@ -5,12 +5,15 @@ import "time"
 // Stats is a snapshot of a breaker: plain values of one moment, but for the
 // counters that calls raise without a lock, which may be a little ahead.
 // Counters run from New and only grow.
+//
+// Why it opened last is in Reason only while it is open. In half-open, and while traffic ramps
+// up, each refusal still tells it (OpenError.Reason); to keep it for longer use Observer.OnTransition.
 type Stats struct {
 	Name       string
 	State      State
 	Generation uint64    // one more with each change of state
 	Since      time.Time // of the state
-	Reason     Reason    // of the newest transition
+	Reason     Reason    // of the newest transition: why it opened while Open, then "open_period_over" and "recovered"
 
 	OpenPeriod time.Duration // the newest, before jitter; 0 if there was none, or after Force
 	RetryAfter time.Duration // left of the open period, jitter included; 0 in every state but Open

@@ -7,14 +7,18 @@
 // away. Only [Bulkhead.AcquireWithin], which waits, returns an error: [ErrFull],
 // or that of its context.
 //
-//	if !bucket.AllowKeeping(1, reserve) { // leave reserve tokens to critical calls
-//		return retryIn(bucket.RetryAfter(1, reserve))
-//	}
 //	permit, ok := bulkhead.Acquire()
 //	if !ok {
 //		return errBusy
 //	}
 //	defer permit.Release()
+//	if !bucket.AllowKeeping(1, reserve) { // leave reserve tokens to critical calls
+//		return retryIn(bucket.RetryAfter(1, reserve))
+//	}
+//
+// The slot comes first since it is given back: a token that was taken for a call which then finds no slot is
+// gone. A circuit breaker is asked before both; where one of them then refuses, the breaker's own
+// permit ends with DoneAs(breaker.Ignored, nil).
 //
 // # Concurrency
 //

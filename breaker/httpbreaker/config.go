@@ -15,7 +15,10 @@ import (
 type Config struct {
 	// Breaker is the configuration of every breaker. A breaker is named by its key, after this
 	// Name and a slash if there is one. Its Classify is asked about transport
-	// errors that are neither a timeout nor the caller's doing. Default: see breaker.Config.
+	// errors that are neither a timeout nor the caller's doing. Its Calls are not filled in: set Calls.Timeout
+	// to CallTimeout to have latency rules refused whose Threshold no call can reach. Its Probe.Reserved
+	// is for callers who ask AllowProbe of Transport.Breaker themselves; no request does. Default: see
+	// breaker.Config.
 	Breaker breaker.Config
 	// Key tells which breaker guards a request. Its answer appears in errors and metrics: no
 	// secrets. Default: Host.

@@ -27,8 +27,9 @@ func New(c Config) (*Transport, error) {
 	return &Transport{config: c, breakers: set}, err
 }
 
-// Breaker returns the breaker of a key, to look at it or to force it. It is made if the key
-// is new, and evicted for others once MaxKeys are kept: see [breaker.Set].
+// Breaker returns the breaker of a key, to look at it or to force it. The key is what Config.Key
+// answers, by default host and port: "api.example.com:443". It is made if the key
+// is new, also where the key is mistyped, and evicted for others once MaxKeys are kept: see [breaker.Set].
 func (t *Transport) Breaker(key string) *breaker.Breaker { return t.breakers.Get(key) }
 
 // RoundTrip sends a request if its breaker admits it. A refusal is a [*breaker.OpenError]; its

@@ -13,11 +13,13 @@ import (
 type Config struct {
 	// Breaker is the configuration of every breaker. A breaker is named by its key, after this Name and a slash if
 	// there is one. Its Classify is asked for each error that the caller's cancellation or deadline did not make; a
-	// timeout of ours is a DeadlineExceeded. Default: see breaker.Config, but with Classify of this package.
+	// timeout of ours is a DeadlineExceeded. Its Calls are not filled in: set Calls.Timeout to CallTimeout to have latency
+	// rules refused whose Threshold no call can reach. Its Probe.Reserved is for callers who ask AllowProbe of Guard.Breaker
+	// themselves; no call does. Default: see breaker.Config, but with Classify of this package.
 	Breaker breaker.Config
 	// Key tells which breaker guards a call, from its context, the target that its connection was made for, and the full
 	// method, "/shop.Orders/Get". It is called for each call, concurrently. Its answer appears in errors and metrics: no secrets.
-	// Default: the target and the service, "dns:///orders:443/shop.Orders".
+	// Default: the target as grpc.NewClient was given it, a slash, and the service: "orders:443/shop.Orders" for "orders:443".
 	Key func(ctx context.Context, target, method string) string
 	// MaxKeys is how many breakers are kept, 1 to 1,000,000: see breaker.SetConfig. Default: 10,000.
 	MaxKeys int

@@ -30,8 +30,9 @@ func New(c Config) (*Guard, error) {
 	return &Guard{config: c, breakers: set}, err
 }
 
-// Breaker returns the breaker of a key, to look at it or to force it. It is made if the key
-// is new, and evicted for others once MaxKeys are kept: see [breaker.Set].
+// Breaker returns the breaker of a key, to look at it or to force it. The key is what Config.Key
+// answers, by default conn.Target() + "/" + the service. It is made if the key
+// is new, also where the key is mistyped, and evicted for others once MaxKeys are kept: see [breaker.Set].
 func (g *Guard) Breaker(key string) *breaker.Breaker { return g.breakers.Get(key) }
 
 // errUnwound is the reason of a call that did not return.
