@@ -66,6 +66,7 @@ func TestAnsweredProbe(t *testing.T) {
 			after(answered)
 			p.Answered()
 			after(500 * ms)
+			p.Answered()
 			p.Done(nil)
 			wantState(t, b, want)
 		})
