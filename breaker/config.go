@@ -48,7 +48,8 @@ type Config struct {
 type Backoff struct {
 	// Base is the first open period. Default: 1s.
 	Base time.Duration
-	// Max is the longest open period, before jitter; at least Base. Default: 30s.
+	// Max is the longest open period, before jitter; at least Base. Default: 30s, or Base
+	// if that is longer.
 	Max time.Duration
 	// Jitter is added to each period: a uniform draw from 0 to Jitter, once an
 	// opening, so that breakers that open together do not probe together.
@@ -159,7 +160,7 @@ func kindOf(r Rule) string {
 
 func (o Backoff) withDefaults() Backoff {
 	setDefault(&o.Base, defaultBase)
-	setDefault(&o.Max, defaultMax)
+	setDefault(&o.Max, max(defaultMax, o.Base))
 	setDefault(&o.Jitter, defaultJitter)
 	o.Jitter = max(o.Jitter, 0)
 	return o

@@ -42,11 +42,11 @@ func Example() {
 func ExampleNew() {
 	_, err := breaker.New(breaker.Config{
 		Rules: []breaker.Rule{breaker.FailureRateByCount{Calls: 10, MinCalls: 20}},
-		Open:  breaker.Backoff{Base: time.Minute},
+		Open:  breaker.Backoff{Base: time.Minute, Max: time.Second},
 	})
 	fmt.Println(err)
 	// Output:
-	// breaker: Open.Max is 30s: set it to at least Open.Base, 1m0s
+	// breaker: Open.Max is 1s: set it to at least Open.Base, 1m0s
 	// breaker: Rules[0].MinCalls is 20: a window of 10 calls never holds so many; use at most Calls
 }
 

@@ -22,7 +22,7 @@ func TestDefaults(t *testing.T) { // REQ-B11
 
 func TestNewNamesEveryFault(t *testing.T) {
 	_, err := New(Config{
-		Breaker:        breaker.Config{Open: breaker.Backoff{Base: time.Hour}},
+		Breaker:        breaker.Config{Open: breaker.Backoff{Base: time.Hour, Max: time.Second}},
 		MaxKeys:        -1,
 		Base:           answer(200, ""),
 		ConnectTimeout: time.Second,
@@ -34,7 +34,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 		err  error
 		want string
 	}{
-		{err, "Open.Max is 30s"},
+		{err, "Open.Max is 1s"},
 		{err, "MaxKeys is -1: use 1 to 1000000"},
 		{tooMany, "httpbreaker: MaxKeys is 1000001"},
 		{tooMany, "SlowCall is -1ns"}, // all at once
