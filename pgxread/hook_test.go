@@ -65,8 +65,9 @@ func TestFullPoolIsNoFailedProbe(t *testing.T) {
 	eventually(t, "half-open", halfOpen)
 	ignored := func() bool { return w.Set().Breaker("r1").Stats().Ignored >= 2 }
 	eventually(t, "two probes that waited for the pool", ignored)
-	if s := w.Set().Breaker("r1").Stats(); s.Openings != 1 || s.State != breaker.HalfOpen {
-		t.Errorf("%d openings, %v; want it half-open since the only one", s.Openings, s.State)
+	// Other openings may be: a machine that stalls lets a sample time out.
+	if failed := of(w.seen("r1"), func(c change) bool { return c.Reason.Rule == breaker.RuleProbeFailure }); len(failed) > 0 {
+		t.Errorf("failed probes: %+v, want none", failed)
 	}
 	must(t, tx.Rollback(t.Context()))
 	eventually(t, "closed", func() bool { return w.Set().Breaker("r1").State() == breaker.Closed })
