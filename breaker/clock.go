@@ -16,14 +16,6 @@ type realClock struct{ base time.Time }
 func (c *realClock) since() time.Duration { return time.Since(c.base) }
 func (*realClock) wall() time.Time        { return time.Now() }
 
-// now is clock.since without the call through an interface: timed calls ask it twice.
-func (b *Breaker) now() time.Duration {
-	if c, ok := b.clock.(*realClock); ok {
-		return time.Since(c.base)
-	}
-	return b.clock.since()
-}
-
 func (*realClock) after(d time.Duration, f func()) (stop func() bool) {
 	return time.AfterFunc(d, f).Stop
 }

@@ -10,6 +10,7 @@ import (
 type measure struct {
 	windows   []*latencyWindow // one a threshold; the cells of the first one count successes too
 	window1   *latencyWindow   // that of windows, if it is the only one
+	clock     *realClock       // the breaker's, if it is a real one: a call through an interface less
 	histogram *histogram
 	born      time.Duration // of the histogram
 	limit     time.Duration // the lowest threshold of a rule that opens; 0: there is none
@@ -33,6 +34,7 @@ func (b *Breaker) measureLocked(wantHistogram bool) {
 	m.windows = old.keepFirst(m.windows, now)
 	if len(m.windows) == 1 {
 		m.window1 = m.windows[0]
+		m.clock, _ = b.clock.(*realClock)
 	}
 	if old != nil {
 		m.histogram, m.born = old.histogram, old.born
@@ -153,7 +155,11 @@ func (b *Breaker) quickBegin(word uint64) (now time.Duration, ok bool) {
 	if m == nil || m.window1 == nil {
 		return 0, false
 	}
-	now = b.now()
+	if m.clock != nil {
+		now = time.Since(m.clock.base)
+	} else {
+		now = b.clock.since()
+	}
 	l := m.window1
 	c, tag := l.at(now)
 	if c.word.Load()&tickMask != tag || int64(now) >= l.ripens.Load() || int64(now) > c.last.Load() {
@@ -162,7 +168,7 @@ func (b *Breaker) quickBegin(word uint64) (now time.Duration, ok bool) {
 	if c.put(tag, beganOne)&tickMask != tag {
 		return 0, false
 	}
-	if generationOf(b.word.Load()) != generationOf(word) {
+	if b.word.Load() != word {
 		l.withdraw(now, now)
 		return 0, false
 	}
@@ -200,19 +206,28 @@ func (b *Breaker) begin(p *Permit, now time.Duration) answer {
 // time window; else it does nothing.
 func (b *Breaker) quickEnd(word uint64, began time.Duration) bool {
 	m := b.measure.Load()
-	if m == nil || m.window1 == nil || word&timedFlag != 0 || generationOf(b.word.Load()) != generationOf(word) {
+	if m == nil || m.window1 == nil || word&timedFlag != 0 || b.word.Load() != word {
 		return false
 	}
-	l, now := m.window1, b.now()
-	n := l.end(began, now)
-	if n == 0 {
+	l, took := m.window1, -began
+	if m.clock != nil {
+		took += time.Since(m.clock.base)
+	} else {
+		took += b.clock.since()
+	}
+	c, tag := l.at(began)
+	if began < l.born || took >= l.threshold || c.word.Load()&tickMask != tag {
 		return false
 	}
-	if generationOf(b.word.Load()) != generationOf(word) {
+	n := c.word.Add(fastOne)
+	if n&tickMask != tag {
+		return !c.takeBack(n&tickMask, fastOne) // see latencyWindow.end
+	}
+	if w := b.word.Load(); w != word && generationOf(w) != generationOf(word) {
 		b.undo() // see countFast
 	}
-	if weight := weightOf(n); weight > 0 {
-		m.histogram.record(now-began, weight)
+	if weight := weightOf(n & fastMask); weight > 0 {
+		m.histogram.record(took, weight)
 	}
 	return true
 }
@@ -242,7 +257,7 @@ func (b *Breaker) endTimed(word uint64, began time.Duration) {
 // answered is the end of a timed call's duration, before its outcome is known. The cell of
 // successes takes back what the first window counts as one.
 func (b *Breaker) answered(word uint64, began time.Duration) {
-	now, m := b.now(), b.measure.Load()
+	now, m := b.clock.since(), b.measure.Load()
 	if m == nil || generationOf(b.word.Load()) != generationOf(word) {
 		return
 	}
