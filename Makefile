@@ -86,6 +86,7 @@ bench-peers: ## The breaker beside other libraries, in under two minutes; rewrit
 prove: deps ## The long versions: a million calls under race, 20 million model steps, mutations, stress x 20, leaks, race x 10, fuzzing, lab scenarios five times
 	BREAKWATER_PROVE=1 GORACE=halt_on_error=1 go test -race -count=1 -timeout 60m -run '^TestManyAtOnce$$' ./pgxread
 	go test -count=1 -timeout 60m ./dev/breakermodel -rapid.checks=200000
+	go test -count=1 -timeout 60m ./dev/readpathmodel -rapid.checks=300000
 	tools/mutate.sh
 	go test -count=20 -cpu 2,8 -timeout 60m -run 'Stress|^TestRaceAt|UnderChange$$|UnderConcurrency$$' ./breaker ./limit ./replica ./internal/relay
 	$(MAKE) leaks
