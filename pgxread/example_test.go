@@ -66,6 +66,9 @@ func ExampleWithRead() {
 }
 
 func exampleDB(ctx context.Context) *pgxread.DB {
+	if err := flushed(ctx); err != nil {
+		log.Fatal(err)
+	}
 	db, err := pgxread.Open(ctx, pgxread.Config{
 		Primary:  pgxread.Node{DSN: dsn("primary")},
 		Replicas: []pgxread.Node{{Name: "r1", DSN: dsn("r1")}},
