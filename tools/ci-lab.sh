@@ -55,7 +55,7 @@ round() { # ARGUMENTS ROUND
     if [ "$rc" -ne 1 ] || [ "$left" -le 0 ] || [ "$(figure only_speed_failed)" != true ]; then
       echo "lab $arguments: round $2 FAILED with status $rc; what it said:" >&2
       tail -n 20 "$scratch/err" >&2
-      grep -E '"kind":"(fault|transition|summary)"' "$scratch/out" | tail -n 30 >&2 || true
+      grep -E '"kind":"(fault|transition|condition|mode|summary)"' "$scratch/out" | tail -n 30 >&2 || true
       return 1
     fi
     left=$((left - 1))

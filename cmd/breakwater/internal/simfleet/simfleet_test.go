@@ -180,6 +180,19 @@ func TestSegmentSwitchIsNoLag(t *testing.T) {
 	}
 }
 
+// Records as long as these would end right behind a page's header at every 1,024th: a primary that
+// told such a position would seem to be behind its own replica.
+func TestEveryCommitIsReached(t *testing.T) {
+	f := start(t, 1)
+	primary, r1 := pool(t, f, 0), pool(t, f, 1)
+	for n := range int64(2 * 1024) {
+		write(t, primary, n)
+		if p, r := look(t, primary), look(t, r1); p.Position != r.Position {
+			t.Fatalf("after commit %d: the primary is at %d, the replica at %d", n, p.Position, r.Position)
+		}
+	}
+}
+
 func TestOnlyTheClosedSetIsAnswered(t *testing.T) {
 	f := start(t, 1)
 	r1 := pool(t, f, 1)

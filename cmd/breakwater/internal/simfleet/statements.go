@@ -94,8 +94,17 @@ func write(s *session, arguments []string) ([]any, string, string) {
 	f := s.node.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.writes = state{n: n, pos: f.mu.writes.insert() + recordSize}
+	f.mu.writes = state{n: n, pos: recordEnd(f.mu.writes.insert() + recordSize)}
 	return nil, "", ""
+}
+
+// recordEnd moves a position on to where a record may end: never right behind the header of a page or segment,
+// which postgres.Normalize would take for one that no record has filled.
+func recordEnd(pos uint64) uint64 {
+	for postgres.Normalize(pos, segmentSize) != pos {
+		pos += 8
+	}
+	return pos
 }
 
 // insert is the insert position as PostgreSQL tells it: at a segment's start it
