@@ -21,5 +21,10 @@ func (backend) WithRead(ctx context.Context, req replica.Requirement, info *read
 // Eligible asks the Set.
 func (b backend) Eligible(req replica.Requirement) bool { return b.db.set.Eligible(req) > 0 }
 
+// Failed tells what counts against a node, and what kept the call from one.
+func (backend) Failed(err error) bool {
+	return isBad(classify(err)) || isAny(err, errFenced, errMoved, errOtherServer, ErrCallTimeout)
+}
+
 // Sampled asks the Set.
 func (b backend) Sampled() bool { return b.db.set.Sampled() }

@@ -17,6 +17,9 @@ type Backend interface {
 	WithRead(ctx context.Context, req replica.Requirement, info *ReadInfo) context.Context
 	// Eligible reports whether a replica may take such a read now, from memory alone.
 	Eligible(req replica.Requirement) bool
+	// Failed reports whether the error of a statement says that its node could not answer (a lost
+	// connection, a timeout that is not the caller's), and nothing of the statement itself.
+	Failed(err error) bool
 	// Sampled reports whether every node has been sampled once, or its sampling has failed.
 	Sampled() bool
 }

@@ -18,7 +18,7 @@ var (
 	ErrUnknownEndpoint = errors.New("readpath: unknown endpoint")
 )
 
-// A RefusedError is the refusal of a read. It is made once an endpoint and class, and shared: do
+// A RefusedError is the refusal of a read. Most are made once an endpoint and class, and shared: do
 // not change it. Read it with errors.AsType[*readpath.RefusedError].
 type RefusedError struct {
 	Endpoint string
@@ -26,13 +26,17 @@ type RefusedError struct {
 
 	after time.Duration
 	shed  bool
+	cause error // what the primary failed with, if it was asked
 }
 
 // Error names the endpoint and its class.
 func (e *RefusedError) Error() string {
 	why := "degraded: no replica is fresh enough, and the primary has no room"
-	if e.shed {
+	switch {
+	case e.shed:
 		why = "shed: no replica is fresh enough"
+	case e.cause != nil:
+		why = fmt.Sprintf("degraded: no replica is fresh enough, and the primary did not answer: %v", e.cause)
 	}
 	return fmt.Sprintf("readpath: %s read of %q refused, %s", e.Class, e.Endpoint, why)
 }
@@ -40,6 +44,14 @@ func (e *RefusedError) Error() string {
 // Is reports whether target is [ErrShed] or [ErrDegraded], as it is.
 func (e *RefusedError) Is(target error) bool {
 	return target == ErrShed && e.shed || target == ErrDegraded && !e.shed
+}
+
+// Unwrap returns what the primary failed with; nil if it was not asked.
+func (e *RefusedError) Unwrap() error { return e.cause }
+
+// because is a refusal with its cause.
+func because(e *RefusedError, cause error) error {
+	return &RefusedError{Endpoint: e.Endpoint, Class: e.Class, after: e.after, shed: e.shed, cause: cause}
 }
 
 // RetryAfter is how long to stay away: the class's time and up to half of it more, drawn each

@@ -21,6 +21,7 @@ func (noReplica) WithRead(ctx context.Context, req replica.Requirement, info *re
 
 func (noReplica) Eligible(replica.Requirement) bool { return false }
 func (noReplica) Sampled() bool                     { return true }
+func (noReplica) Failed(error) bool                 { return false }
 
 // query stands for a read of the database.
 func query(ctx context.Context) (string, error) {

@@ -39,8 +39,9 @@ type Result[T any] struct {
 // else there is none but the default of an endpoint.
 //
 // load makes the read, with the context that it is given; it may be called twice, for a
-// replica and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is returned as it is, but for one that matches
-// replica.ErrNoReplica, which means that the class's policy answers. A refusal is a [*RefusedError].
+// replica and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is returned as it is, but for
+// one that says that no node could answer (it matches replica.ErrNoReplica, or [Backend] says so): then the class's policy answers. A
+// refusal is a [*RefusedError].
 func Get[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
 	res, err := answer(ctx, r, c, load)
 	note(ctx, &res, err)
@@ -54,12 +55,10 @@ func answer[T any](ctx context.Context, r *Router, c Call, load func(context.Con
 	}
 	if r.withheld.Load()&(1<<class) == 0 {
 		res, err := fromReplica(ctx, r, c, class, load)
-		if !errors.Is(err, replica.ErrNoReplica) {
+		if !r.unanswered(ctx, err) {
 			return res, err
 		}
-		if !errors.Is(err, replica.ErrSaturated) && !errors.Is(err, replica.ErrBehind) {
-			r.tell(false) // a full replica is no stale one (REQ-R17), nor one that lacks this read's position (REQ-R12)
-		}
+		r.look() // finds out: a full replica is no stale one (REQ-R17), nor one that lacks this read's position (REQ-R12)
 	}
 	switch class {
 	case Critical:
@@ -96,7 +95,7 @@ func (r *Router) find(c Call) (*endpoint, Class, error) {
 
 func (r *Router) count(c Class, s Source) { r.counts[c][s].Add(1) }
 
-func (r *Router) refuse(ep *endpoint, c Class) error {
+func (r *Router) refuse(ep *endpoint, c Class) *RefusedError {
 	r.counts[c][sources].Add(1)
 	return ep.refused[c]
 }
@@ -131,10 +130,18 @@ func read[T any](ctx context.Context, r *Router, req replica.Requirement, load f
 // critical is a read that is fresh or fails (REQ-D4).
 func critical[T any](ctx context.Context, r *Router, ep *endpoint, class Class, load func(context.Context) (T, error)) (Result[T], error) {
 	res, _, err := fromPrimary(ctx, r, class, 0, load)
-	if errors.Is(err, errNoRoom) {
+	switch {
+	case errors.Is(err, errNoRoom):
 		return Result[T]{}, r.refuse(ep, class)
+	case r.unanswered(ctx, err):
+		return Result[T]{}, because(r.refuse(ep, class), err)
 	}
 	return res, err
+}
+
+// unanswered tells whether err is that no node could answer: then the class's policy does.
+func (r *Router) unanswered(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && (errors.Is(err, replica.ErrNoReplica) || r.backend.Failed(err))
 }
 
 // errNoRoom: the budget has no token for this class, or too many fall-back reads run.
@@ -167,7 +174,7 @@ func degradable[T any](ctx context.Context, r *Router, ep *endpoint, c Call, loa
 		return res, nil
 	}
 	res, err := loadOnce(ctx, r, c, load)
-	if !errors.Is(err, errNoRoom) {
+	if !errors.Is(err, errNoRoom) && !r.unanswered(ctx, err) {
 		return res, err
 	}
 	return byDefault[T](r, ep, Degradable)

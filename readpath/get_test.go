@@ -276,6 +276,53 @@ func TestSaturationIsNotDegradation(t *testing.T) {
 
 // REQ-R12, REQ-D7: a read with a position that no replica has replayed goes to the primary, within the budget,
 // never to the cache; the mode stays.
+// REQ-D4, REQ-D5, REQ-D6: a node that dies under a read is no error of the read: its class's policy answers,
+// and what the primary failed with is told.
+func TestNodesThatFail(t *testing.T) {
+	inBubble(t, nil, func(t bubble) {
+		t.f.down.Store(true)
+		_, err := get(t, t.r, t.f, "balance", "")
+		if refused, ok := errors.AsType[*RefusedError](err); !ok || !errors.Is(err, ErrDegraded) || !errors.Is(err, errDown) || refused.RetryAfter() < 2*time.Second {
+			t.Errorf("critical: got %v, want a refusal with its cause", err)
+		}
+		if res, err := get(t, t.r, t.f, "price", "1"); err != nil || res.Value != "unknown" || !res.Stale {
+			t.Errorf("degradable: got %+v, %v; want the default", res, err)
+		}
+		if _, err := get(t, t.r, t.f, "related", ""); !errors.Is(err, ErrShed) {
+			t.Errorf("sheddable: got %v, want ErrShed", err)
+		}
+		if shared := t.r.settings.Load().endpoints["balance"].refused[Critical]; shared.cause != nil {
+			t.Errorf("the shared refusal has a cause: %v", shared.cause)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := Get(ctx, t.r, Call{Endpoint: "balance"}, t.f.load); !errors.Is(err, errDown) || errors.Is(err, ErrDegraded) {
+			t.Errorf("a caller who has gone: got %v, want the error of the load", err)
+		}
+	})
+}
+
+// REQ-R14: without a look at the primary the reads that accept it go on; the others find no replica, which
+// is no outage of the path.
+func TestReadsThatAcceptUnverifiedGoOn(t *testing.T) {
+	inBubble(t, nil, func(t bubble) {
+		t.f.picky.Store(true)
+		if res, err := get(t, t.r, t.f, "balance", ""); err != nil || res.Source != FromPrimary {
+			t.Errorf("critical: got %+v, %v; want the primary", res, err)
+		}
+		after(time.Second)
+		wantMode(t, t.r, Normal)
+		for _, endpoint := range []string{"product", "related"} {
+			if res, err := get(t, t.r, t.f, endpoint, "1"); err != nil || res.Source != FromReplica {
+				t.Errorf("%s: got %+v, %v; want a replica", endpoint, res, err)
+			}
+		}
+		t.f.eligible.Store(false)
+		after(lookEvery)
+		wantMode(t, t.r, Degraded)
+	})
+}
+
 func TestReadWithAPosition(t *testing.T) {
 	cache := &mapCache{m: map[CacheKey]Entry{}}
 	inBubble(t, func(c *Config) { c.Cache, c.Budget = cache, Budget{Rate: 0.001, Burst: 4} }, func(t bubble) {

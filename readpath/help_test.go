@@ -2,6 +2,7 @@ package readpath
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -22,7 +23,12 @@ type fake struct {
 	at        atomic.Int64 // reads that run there now
 	peak      atomic.Int64
 	hold      chan struct{} // reads of the primary wait for it, if it is not nil
+	down      atomic.Bool   // reads fail: at the replica too, which still looks eligible
+	picky     atomic.Bool   // only reads that accept an unverified bound find a replica
 }
+
+// errDown is how a read of a node fails that is down.
+var errDown = errors.New("connection refused")
 
 type fakeKey struct{}
 
@@ -36,10 +42,11 @@ func (f *fake) WithRead(ctx context.Context, req replica.Requirement, info *Read
 }
 
 func (f *fake) Eligible(req replica.Requirement) bool {
-	return f.eligible.Load() && time.Duration(f.hi.Load()) <= orLimit(req.MaxStaleness)
+	return f.eligible.Load() && (!f.picky.Load() || req.AcceptUnverified) && time.Duration(f.hi.Load()) <= orLimit(req.MaxStaleness)
 }
 
-func (f *fake) Sampled() bool { return !f.unsampled.Load() }
+func (f *fake) Sampled() bool         { return !f.unsampled.Load() }
+func (f *fake) Failed(err error) bool { return errors.Is(err, errDown) }
 
 func orLimit(d time.Duration) time.Duration {
 	if d == 0 {
@@ -52,6 +59,9 @@ func orLimit(d time.Duration) time.Duration {
 func (f *fake) load(ctx context.Context) (string, error) {
 	a := ctx.Value(fakeKey{}).(asked)
 	*a.info = ReadInfo{PickedAt: time.Now(), Attempts: 1}
+	if f.down.Load() && (a.req.PrimaryOnly || f.Eligible(a.req)) {
+		return "", fmt.Errorf("query: %w", errDown)
+	}
 	if a.req.PrimaryOnly {
 		return f.loadPrimary(ctx, a)
 	}

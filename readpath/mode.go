@@ -108,8 +108,8 @@ func (m *machine) degraded(now time.Duration) time.Duration {
 	return m.total + now - m.began
 }
 
-// next is the class that waits to be given back, or the last one of all.
-func (m *machine) next() Class { return m.order[min(m.given, len(m.order)-1)] }
+// asking are the classes whose reads the replicas serve, and the one that waits to be given back.
+func (m *machine) asking() []Class { return m.order[:min(m.given+1, len(m.order))] }
 
 // reconfigure takes over the order and time of r. Classes that were given back stay so, if the
 // order still begins with them.

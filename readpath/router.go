@@ -176,12 +176,13 @@ func (r *Router) watch() {
 
 func (r *Router) now() time.Duration { return time.Since(r.base) }
 
-// look asks whether a replica is eligible, for the class that is to be given back next.
+// look asks whether a replica is eligible for a class that has the replicas, or is the next to be given them: what
+// some reads may use, though others ask for more, is no outage of all of them (REQ-R14).
 func (r *Router) look() {
 	r.mu.Lock()
-	req := r.requirement(r.mu.machine.next())
+	classes := r.mu.machine.asking()
 	r.mu.Unlock()
-	r.tell(r.backend.Eligible(req))
+	r.tell(slices.ContainsFunc(classes, func(c Class) bool { return r.backend.Eligible(r.requirement(c)) }))
 }
 
 // tell takes in whether a replica is eligible. Before every node was sampled once nobody

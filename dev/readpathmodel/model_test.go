@@ -32,6 +32,7 @@ func (n *nodes) WithRead(ctx context.Context, req replica.Requirement, info *rea
 
 func (n *nodes) Eligible(replica.Requirement) bool { return n.eligible.Load() }
 func (n *nodes) Sampled() bool                     { return true }
+func (n *nodes) Failed(error) bool                 { return false }
 
 func (n *nodes) load(ctx context.Context) (int, error) {
 	switch req := ctx.Value(reqKey{}).(replica.Requirement); {
