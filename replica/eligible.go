@@ -2,10 +2,10 @@ package replica
 
 // Eligible returns how many replicas may take such a read now, whatever they have in flight:
 // for those who decide about many reads, not one. It reads memory only. With PrimaryOnly it is 1 if
-// the primary may be read, else 0.
+// the primary may be read and its newest sample did not fail, else 0: Pick would still send a read there.
 func (s *Set) Eligible(r Requirement) (count int) {
 	if r.PrimaryOnly {
-		if s.ctx.Err() != nil || s.primary.view.Load().condition == NotPrimary {
+		if c := s.primary.view.Load().condition; s.ctx.Err() != nil || c == NotPrimary || c == Unreachable {
 			return 0
 		}
 		return 1

@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -33,5 +34,10 @@ func TestEligible(t *testing.T) {
 		c.writing(4 * time.Second)
 		want(0, replica.Requirement{})
 		want(1, replica.Requirement{PrimaryOnly: true})
+		c.primary.fail(errors.New("connection refused"))
+		c.writing(time.Second)
+		if got := c.Eligible(replica.Requirement{PrimaryOnly: true}); got != 0 {
+			t.Errorf("a primary whose newest sample failed: got %d, want 0", got)
+		}
 	})
 }

@@ -27,6 +27,9 @@ type starter func(ctx context.Context, errOut io.Writer) (lab.Fleet, error)
 func (f *labFlags) chooseFleet(ctx context.Context) (starter, error) {
 	switch f.fleet {
 	case fleetSimulated:
+		if lab.NeedsPostgres(f.Scenario) {
+			return nil, fmt.Errorf("--fleet %s: scenario %s needs PostgreSQL; give --fleet postgres", f.fleet, f.Scenario)
+		}
 		if f.pgBin != "" {
 			return nil, fmt.Errorf("--pg-bin %q: a simulated fleet has no server programs; leave it out, or give --fleet postgres", f.pgBin)
 		}
@@ -36,7 +39,7 @@ func (f *labFlags) chooseFleet(ctx context.Context) (starter, error) {
 		switch {
 		case err == nil:
 			return f.startPostgres(bin), nil
-		case f.fleet == fleetAuto && f.pgBin == "":
+		case f.fleet == fleetAuto && f.pgBin == "" && !lab.NeedsPostgres(f.Scenario):
 			return f.startSimulated(err.Error()), nil
 		case f.pgBin != "":
 			return nil, fmt.Errorf("--pg-bin: %w; name the directory that holds initdb and postgres, or leave it out to search", cause(err))

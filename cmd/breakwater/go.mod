@@ -12,7 +12,10 @@ require (
 	golang.org/x/term v0.45.0
 )
 
+require github.com/maypok86/otter/v2 v2.4.0 // indirect
+
 require (
+	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
@@ -26,3 +29,5 @@ replace (
 	github.com/breakwater-go/breakwater => ../..
 	github.com/breakwater-go/breakwater/pgxread => ../../pgxread
 )
+
+replace github.com/breakwater-go/breakwater/contrib/ottercache => ../../contrib/ottercache

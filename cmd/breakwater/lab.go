@@ -66,7 +66,7 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	fs.StringVar(&f.pgBin, "pg-bin", "", "directory of the PostgreSQL server's programs (default: search)")
 	fs.StringVar(&f.dir, "dir", "", "directory in which the fleet makes its own (default: the system's for temporary files)")
 	fs.StringVar(&f.listen, "listen", defaultListen, "loopback address of the status interface, a free port where this default is in use; with --headless only if given")
-	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200)", "give a whole number, 1 or more reads a second, or leave it out for 200")
+	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200 to 500; four times as many come while all replicas are late)", "give a whole number, 1 or more reads a second, or leave it out for 200")
 	fs.StringVar(&f.Scenario, "scenario", "", "one of those above (default: traffic until interrupted)")
 	r.natural(&f.Seed, "seed", "seed of scenario random", "give a whole number, 0 or more")
 	r.length(&f.For, "for", "how long; in a scenario with one fault until the fault is mended (default: the scenario's own)",

@@ -108,6 +108,9 @@ func (t *table) head(l lab.Live) []string {
 			s.Reads, number(s.P50), number(s.P99), s.Errors, s.Commits),
 		fmt.Sprintf("primary: %d reads/s, %d connections", s.PrimaryReads, l.PrimaryConnections),
 	}
+	if s.Path != nil {
+		lines = append(lines, describePath(s))
+	}
 	if s.Errors > 0 {
 		lines = append(lines, "first error: "+s.FirstError)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
+	"github.com/breakwater-go/breakwater/readpath"
 )
 
 // describe is a line in words.
@@ -45,6 +46,12 @@ func describeEvent(l lab.Line) string {
 			s += ": " + l.Detail
 		}
 		return stamp(l.T) + s
+	case lab.ModeLine:
+		s := fmt.Sprintf("read path  %v → %v", l.From, l.To)
+		if l.To == readpath.Recovering {
+			s += fmt.Sprintf(": %v reads have the replicas again", l.Given)
+		}
+		return stamp(l.T) + s
 	case lab.ErrorLine:
 		return stamp(l.T) + "own fault  " + l.Node + ": " + l.Error
 	}
@@ -60,18 +67,39 @@ func describeSecond(l lab.SecondLine) string {
 		n := l.Nodes[name]
 		fmt.Fprintf(&b, " %s %v %s %d;", name, n.State, interval(n.Lo, n.Hi), n.Reads)
 	}
+	if l.Path != nil {
+		b.WriteString(" " + describePath(l) + ";")
+	}
 	if l.FirstError != "" {
 		b.WriteString(" first error: " + l.FirstError)
 	}
 	return strings.TrimSuffix(b.String(), ";")
 }
 
+// describePath is how the read path stands, and where the second's answers came from.
+func describePath(l lab.SecondLine) string {
+	s, by := fmt.Sprintf("read path %v, %.0f budget tokens", l.Path.Mode, l.Path.BudgetTokens), l.BySource
+	return s + fmt.Sprintf("; by replicas %d, primary %d, cache %d, default %d, shed %d, failed %d",
+		by.Replica, by.Primary, by.Cache, by.Default, by.Shed, by.Failed)
+}
+
 func describeSummary(s lab.Summary) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s: %d reads (%d by replicas, %d failed), %d commits, %d transitions, %d faults\n",
-		s.Fleet, s.Reads, s.BySource.Replica, s.BySource.Failed, s.Commits, s.Transitions, s.Faults)
+	by := s.BySource
+	fmt.Fprintf(&b, "\n%s: %d reads (%d by replicas, %d by the primary, %d from the cache, %d defaults, %d shed, %d failed), %d commits, %d transitions, %d faults\n",
+		s.Fleet, s.Reads, by.Replica, by.Primary, by.Cache, by.Default, by.Shed, by.Failed, s.Commits, s.Transitions, s.Faults)
 	fmt.Fprintf(&b, "answers too old and not flagged: %d (oldest answer %s ms); reads sent to a late replica: %d; bounds broken: %d of %d\n",
 		s.StaleUnflagged, plain(s.MaxStaleness), s.LateReplicaReads, s.BoundViolations, s.BoundSamples)
+	if s.FallbackReads > 0 {
+		fmt.Fprintf(&b, "reads sent to the primary: %d, intervals over their budget: %d; critical answers that were stale: %d; answers older than they said: %d\n",
+			s.FallbackReads, s.BudgetViolations, s.CriticalStale, s.AgeViolations)
+	}
+	if len(s.Modes) > 0 {
+		fmt.Fprintf(&b, "read path: normal → %s, degraded for %s s\n", strings.Join(s.Modes, " → "), plain(s.DegradedMS/1000))
+	}
+	if s.OwnReads > 0 {
+		fmt.Fprintf(&b, "own writes read: %d, missing: %d, served by replicas: %d\n", s.OwnReads, s.OwnMisses, s.OwnByReplica)
+	}
 	if s.TimeToOpen != nil {
 		fmt.Fprintf(&b, "opened after %s ms for %s, closed again after %s ms\n", number(s.TimeToOpen), s.OpenReason, number(s.TimeToClose))
 	}

@@ -3,6 +3,8 @@ package lab
 import (
 	"strings"
 	"testing"
+
+	"github.com/breakwater-go/breakwater/readpath"
 )
 
 // held is a summary with which every scenario is content.
@@ -17,7 +19,38 @@ func held(scenario string) Summary {
 	if scenario == "healthy" {
 		s.Transitions, s.ClosedToOpen, s.SegmentSwitches, s.WriterIdle = 0, 0, 1, 10_000
 	}
+	if sc, _ := find(scenario); sc.classes != nil {
+		s.PathSummary = heldPath(scenario)
+		s.Errors, s.Refused, s.RefusalP999 = 900, 900, new(0.5)
+		s.PrimaryConnectionsMax, s.WriterP50Before, s.WriterP50During = 21, new(1.0), new(1.4)
+	}
 	return s
+}
+
+// heldPath is the part of it that the read path adds.
+func heldPath(scenario string) PathSummary {
+	p := PathSummary{
+		ByClass: map[readpath.Class]*BySource{
+			readpath.Critical:   {Replica: 1000, Primary: 300, Failed: 400},
+			readpath.Degradable: {Replica: 1000, Cache: 800, Default: 200},
+			readpath.Sheddable:  {Replica: 400, Shed: 500},
+		},
+		Modes: inOrder, RecoveryGaps: []float64{3000, 3001}, Resumed: []readpath.Class{readpath.Critical, readpath.Degradable, readpath.Sheddable},
+		Flagged: 800, LoadersMax: 1, CrowdWait: 251, PrimaryConnectionsBefore: 1, InFlightMax: 4, InFlightCap: 4,
+		GoroutinesSecond: 40, GoroutinesLast: 40, HeapSecond: 3, HeapLast: 3, OwnReads: ownWrites, OwnByReplica: ownWrites / 2,
+	}
+	switch scenario {
+	case "relapse":
+		p.Modes = append(append([]string{}, inOrder[:2]...), inOrder...)
+	case "primary-restart":
+		p.ByClass[readpath.Sheddable].Shed = 0
+	}
+	return p
+}
+
+// without gives a class other counts.
+func without(c readpath.Class, by BySource) func(*Summary) {
+	return func(s *Summary) { s.ByClass[c] = &by }
 }
 
 func judge(t *testing.T, s Summary) []string {
@@ -91,26 +124,30 @@ func TestOnlySpeedFailed(t *testing.T) {
 	}
 }
 
+// expectation is one that must fail of a scenario, or with "" of all, once a summary was spoilt.
+type expectation struct {
+	scenario string
+	spoil    func(*Summary)
+	want     string
+}
+
 // Each expectation can fail, in words that name the field, its value and the bound.
 func TestEachExpectationCanFail(t *testing.T) {
-	tests := []struct {
-		scenario string // "": all
-		spoil    func(*Summary)
-		want     string
-	}{
+	tests := []expectation{
 		{"", func(s *Summary) { s.StaleUnflagged = 1 }, "stale_unflagged is 1, expected at most 0"},
 		{"", func(s *Summary) { s.LateReplicaReads = 2 }, "late_replica_reads is 2, expected at most 0"},
 		{"", func(s *Summary) { s.OpenReplicaReads = 1 }, "open_replica_reads is 1, expected at most 0"},
 		{"", func(s *Summary) { s.BoundViolations = 3 }, "bound_violations is 3, expected at most 0"},
 		{"", func(s *Summary) { s.DialsAfterOpen = 1 }, "request_dials_after_open is 1, expected at most 0"},
-		{"", func(s *Summary) { s.PrimaryReadsMax = 1 }, "primary_reads_max_per_s is 1, expected at most 0"},
 		{"", func(s *Summary) { s.Skipped = 1 }, "skipped is 1, expected at most 0"},
-		{"", func(s *Summary) { s.WriterErrors = 1 }, "writer_errors is 1, expected at most 0"},
 		{"", func(s *Summary) { s.Reads = 3599 }, "reads is 3599, expected at least 3600"},
-		{"", func(s *Summary) { s.Commits = 1 }, "commits is 1, expected at least"},
 		{"", func(s *Summary) { s.BoundSamples = 0 }, "bound_samples is 0, expected at least 20"},
 
 		{"", func(s *Summary) { s.Load, s.Ready = new(1.99), 15_001 }, "ready_ms is 15001, expected at most 15000"},
+
+		{"healthy", func(s *Summary) { s.PrimaryReadsMax = 1 }, "primary_reads_max_per_s is 1, expected at most 0"},
+		{"all-lagging", func(s *Summary) { s.WriterErrors = 1 }, "writer_errors is 1, expected at most 0"},
+		{"random", func(s *Summary) { s.Commits = 1 }, "commits is 1, expected at least"},
 
 		{"healthy", func(s *Summary) { s.Errors = 1 }, "errors is 1, expected at most 0"},
 		{"healthy", func(s *Summary) { s.Transitions = 1 }, "transitions is 1, expected at most 0"},
@@ -156,6 +193,7 @@ func TestEachExpectationCanFail(t *testing.T) {
 		{"random", func(s *Summary) { s.WriterIdle = 0 }, "writer_idle_ms is 0, expected at least 1000"},
 		{"random", func(s *Summary) { s.Transitions = 0 }, "transitions is 0, expected at least 1"},
 	}
+	tests = append(tests, pathExpectations...)
 	for _, tt := range tests {
 		names := []string{tt.scenario}
 		if tt.scenario == "" {

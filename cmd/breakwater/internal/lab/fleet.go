@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"time"
 
 	"github.com/breakwater-go/breakwater/internal/relay"
 )
@@ -30,6 +31,8 @@ type Fleet interface {
 	Thaw(replica string) error
 	Kill(replica string) error
 	Restart(ctx context.Context, replica string) error
+	// SetApplyDelay makes a replica replay each commit so long after it was made, 0 for at once.
+	SetApplyDelay(ctx context.Context, replica string, d time.Duration) error
 
 	SwitchSegment(ctx context.Context) error
 	Heal(ctx context.Context) error

@@ -30,9 +30,12 @@ func (f untouched) Freeze(string) error                   { return f.touched("Fr
 func (f untouched) Thaw(string) error                     { return f.touched("Thaw") }
 func (f untouched) Kill(string) error                     { return f.touched("Kill") }
 func (f untouched) Restart(context.Context, string) error { return f.touched("Restart") }
-func (f untouched) SwitchSegment(context.Context) error   { return f.touched("SwitchSegment") }
-func (f untouched) Heal(context.Context) error            { return f.touched("Heal") }
-func (f untouched) Close() error                          { return f.touched("Close") }
+func (f untouched) SetApplyDelay(context.Context, string, time.Duration) error {
+	return f.touched("SetApplyDelay")
+}
+func (f untouched) SwitchSegment(context.Context) error { return f.touched("SwitchSegment") }
+func (f untouched) Heal(context.Context) error          { return f.touched("Heal") }
+func (f untouched) Close() error                        { return f.touched("Close") }
 
 // An interruption before a fault keeps the fault from being made.
 func TestInterruptedBeforeTheFault(t *testing.T) {

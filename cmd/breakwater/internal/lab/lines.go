@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -74,6 +75,33 @@ type BySource struct {
 	Failed  int `json:"failed"`
 }
 
+// count counts one read. Shed and Failed are those without an answer.
+func (b *BySource) count(a *answer) {
+	switch {
+	case a.shed:
+		b.Shed++
+	case a.err != nil:
+		b.Failed++
+	case a.source == readpath.FromPrimary:
+		b.Primary++
+	case a.source == readpath.FromCache:
+		b.Cache++
+	case a.source == readpath.FromDefault:
+		b.Default++
+	default:
+		b.Replica++
+	}
+}
+
+// ModeLine is a step of the read path's mode.
+type ModeLine struct {
+	Head
+	From     readpath.Mode    `json:"from"`
+	To       readpath.Mode    `json:"to"`
+	Given    []readpath.Class `json:"given"` // classes that the replicas serve
+	Degraded int              `json:"read_path_degraded"`
+}
+
 // SecondLine is what happened in one second, and how the nodes stand at its end.
 type SecondLine struct {
 	Head
@@ -87,6 +115,18 @@ type SecondLine struct {
 	PrimaryConnections int                   `json:"primary_connections"`
 	Nodes              map[string]SecondNode `json:"nodes"`
 	FirstError         string                `json:"first_error,omitempty"`
+	// Path is how the read path stands; only in scenarios whose reads have classes.
+	Path *SecondPath `json:"path,omitempty"`
+}
+
+// SecondPath is the read path in a SecondLine.
+type SecondPath struct {
+	Mode         readpath.Mode                `json:"mode"`
+	Degraded     int                          `json:"read_path_degraded"` // 1 while a class is withheld
+	Withheld     []readpath.Class             `json:"withheld"`           // classes that the replicas do not serve
+	BudgetTokens float64                      `json:"budget_tokens"`
+	InFallback   int                          `json:"in_fallback"` // reads that run on the primary
+	ByClass      map[readpath.Class]*BySource `json:"by_class"`
 }
 
 // SecondNode is a node in a SecondLine.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -43,7 +44,12 @@ func TestShapeOfLines(t *testing.T) {
 				"r1": {Lo: Bound(0), Hi: Bound(150 * msec), Reads: 100, Share: 1},
 				"r2": {Lo: Bound(3 * sec), Hi: Bound(replica.Never), State: breaker.Open, Condition: replica.Unreachable},
 			},
+			Path: &SecondPath{
+				Mode: readpath.Recovering, Degraded: 1, Withheld: []readpath.Class{readpath.Sheddable}, BudgetTokens: 150, InFallback: 2,
+				ByClass: map[readpath.Class]*BySource{readpath.Critical: &source},
+			},
 		},
+		ModeLine{Head: Head{2000, "mode"}, From: readpath.Degraded, To: readpath.Recovering, Given: []readpath.Class{readpath.Critical}, Degraded: 1},
 		summary,
 	} {
 		if err := e.Encode(l); err != nil {

@@ -69,24 +69,21 @@ func (r *run) secondLoop(ctx context.Context, live func(Live)) {
 			r.tell(last)
 		}
 		if live != nil {
-			live(Live{Fleet: r.fleet.Version(), Stats: r.db.Set().Stats(), PrimaryConnections: r.primaryConnections(), Second: last})
+			live(Live{Fleet: r.fleet.Version(), Stats: r.db.Set().Stats(), PrimaryConnections: r.rec.connections(), Second: last})
 		}
 	})
 }
 
-func (r *run) primaryConnections() int {
-	return int(r.db.Pool(r.primary().Name).Stat().TotalConns())
-}
-
 func (r *run) secondLine() SecondLine {
 	s := r.rec.endSecond()
-	connections := r.primaryConnections()
-	r.rec.primaryConnections(connections)
 	p := s.durations.percentiles(0.50, 0.99)
 	l := SecondLine{
 		Head: r.head("second"), Reads: s.durations.seen, Commits: s.commits, BySource: s.by, Errors: s.by.Failed,
-		P50: p[0], P99: p[1], PrimaryReads: s.by.Primary, PrimaryConnections: connections,
+		P50: p[0], P99: p[1], PrimaryReads: s.by.Primary, PrimaryConnections: r.rec.connections(),
 		Nodes: map[string]SecondNode{}, FirstError: s.firstErr,
+	}
+	if r.path != nil {
+		l.Path = r.path.second(s.byClass)
 	}
 	stats := r.db.Set().Stats().Replicas
 	for i := range stats {

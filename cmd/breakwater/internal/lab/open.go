@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +45,18 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.inUse = r.db.Set().Settings()
 	r.rec.judgeBy(r.inUse)
+	if s, ok := find(r.opts.Scenario); ok && s.classes != nil {
+		return r.openPath(s.classes)
+	}
 	return nil
+}
+
+// room is the cap of reads in flight on a node.
+func (r *run) room() int {
+	if s, ok := find(r.opts.Scenario); ok && s.classes != nil && s.classes.room > 0 {
+		return s.classes.room
+	}
+	return poolSize
 }
 
 func (r *run) setUp(ctx context.Context) error {
@@ -63,36 +75,69 @@ func (r *run) setUp(ctx context.Context) error {
 
 // configure counts the real dials of a pool, and the library's own trivial reads.
 func (r *run) configure(node string, c *pgxpool.Config) {
-	c.MaxConns = poolSize
+	c.MaxConns = int32(r.room())
+	if node == r.primary().Name {
+		c.MaxConns = poolSize
+	}
 	c.ConnConfig.DialFunc = r.countDials(node, c.ConnConfig.DialFunc)
-	c.ConnConfig.Tracer = &probeTracer{node: node, run: r}
+	c.ConnConfig.Tracer = &tracer{node: node, run: r}
 }
 
 func (r *run) countDials(node string, dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if !pgxread.IsCheck(ctx) {
-			r.rec.dialled(node)
+		if pgxread.IsCheck(ctx) {
+			return dial(ctx, network, addr)
 		}
-		return dial(ctx, network, addr)
+		r.rec.dialled(node)
+		conn, err := dial(ctx, network, addr)
+		if err != nil || node != r.primary().Name {
+			return conn, err
+		}
+		r.rec.primaryConnections(1)
+		return &countedConn{Conn: conn, closed: func() { r.rec.primaryConnections(-1) }}, nil
 	}
 }
 
-// probeTracer sees the statements that the library makes of its own accord.
-type probeTracer struct {
+// countedConn tells once that it was closed.
+type countedConn struct {
+	net.Conn
+
+	once   sync.Once
+	closed func()
+}
+
+// Close closes the connection.
+func (c *countedConn) Close() error {
+	c.once.Do(c.closed)
+	return c.Conn.Close()
+}
+
+// tracer sees the statements that the library makes of its own accord, and how many reads run at once.
+type tracer struct {
 	node string
 	run  *run
 }
 
 // TraceQueryStart counts a probe: of the checks that are no look at what the node is.
-func (t *probeTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if looks := q.SQL == postgres.SampleSQL || q.SQL == postgres.InstanceSQL; pgxread.IsCheck(ctx) && !looks {
+func (t *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	switch looks := q.SQL == postgres.SampleSQL || q.SQL == postgres.InstanceSQL; {
+	case pgxread.IsCheck(ctx) && !looks:
 		t.run.rec.probed(t.node, t.run.now())
+	case !pgxread.IsCheck(ctx) && t.node != t.run.primary().Name:
+		t.run.flights.enter(t.node)
+		return context.WithValue(ctx, flightKey{}, t.node)
 	}
 	return ctx
 }
 
-// TraceQueryEnd does nothing.
-func (*probeTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+type flightKey struct{} // in the context of a read on a replica
+
+// TraceQueryEnd counts a read out.
+func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if node, ok := ctx.Value(flightKey{}).(string); ok {
+		t.run.flights.leave(node)
+	}
+}
 
 // observer tells what happens in the library, and records it.
 func (r *run) observer() replica.Observer {

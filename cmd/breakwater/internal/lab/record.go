@@ -7,6 +7,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/truth"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -34,12 +35,18 @@ type answer struct {
 	begin, end time.Duration
 	value      int64
 	node       string
-	primary    bool
-	flagged    bool // told to be unverified
+	source     readpath.Source
+	flagged    bool // told to be stale or unverified
 	pickedAt   time.Duration
 	attempts   int  // nodes that it was tried on
-	refused    bool // ErrNoReplica or ErrSaturated
+	refused    bool // ErrNoReplica or ErrSaturated; with a class, a readpath.RefusedError
 	err        error
+
+	class      readpath.Class // 0: not by way of the read path
+	limit      time.Duration  // of an answer that is not flagged; 0: the library's default
+	age        time.Duration  // as it was told; only with a class
+	shed       bool
+	retryAfter time.Duration // of a refusal
 }
 
 // moved is a breaker's change of state.
@@ -63,22 +70,25 @@ type recorder struct {
 
 	mu struct {
 		sync.Mutex
-		sum       Summary // the plain counts
-		reads     [phases]durations
-		writes    [phases]durations
-		refusals  durations
-		second    second
-		samples   map[string][]published
-		barred    map[string][]published
-		last      map[string]breaker.State
-		moves     []moved
-		probes    []probed
-		history   map[string][]int // reads by node and slot
-		first     time.Duration    // end of the first read, 0: none yet
-		latest    time.Duration
-		hit       hit
-		worst     *time.Duration
-		idleSince *time.Duration
+		sum      Summary // the plain counts
+		reads    [phases]durations
+		writes   [phases]durations
+		refusals durations
+		second   second
+		samples  map[string][]published
+		barred   map[string][]published
+		last     map[string]breaker.State
+		moves    []moved
+		probes   []probed
+		history  map[string][]int // reads by node and slot
+		first    time.Duration    // end of the first read, 0: none yet
+		latest   time.Duration
+		hit      hit
+		path     pathCounts
+
+		connections int // to the primary, now
+		worst       *time.Duration
+		idleSince   *time.Duration
 	}
 }
 
@@ -86,6 +96,7 @@ type recorder struct {
 type second struct {
 	commits   int
 	by        BySource
+	byClass   map[readpath.Class]*BySource
 	durations durations
 	nodes     map[string]int
 	firstErr  string
@@ -128,11 +139,11 @@ func (r *recorder) read(a answer) {
 		r.mu.first = a.end
 	}
 	r.mu.latest = max(r.mu.latest, a.end)
+	r.sourceLocked(a)
 	if a.err != nil {
 		r.failedLocked(a)
 		return
 	}
-	r.sourceLocked(a)
 	r.ageLocked(a)
 	r.nodeLocked(a)
 }
@@ -140,8 +151,6 @@ func (r *recorder) read(a answer) {
 func (r *recorder) failedLocked(a answer) {
 	s := &r.mu.sum
 	s.Errors++
-	s.BySource.Failed++
-	r.mu.second.by.Failed++
 	if s.FirstError == "" {
 		s.FirstError = a.err.Error()
 	}
@@ -151,35 +160,55 @@ func (r *recorder) failedLocked(a answer) {
 	if a.refused {
 		s.Refused++
 		r.mu.refusals.add(a.end - a.begin)
+		if a.class != 0 && a.retryAfter <= 0 {
+			s.RefusedWithoutRetryAfter++
+		}
 	}
 }
 
 func (r *recorder) sourceLocked(a answer) {
-	r.mu.second.nodes[a.node]++
-	if a.primary {
-		r.mu.sum.BySource.Primary++
-		r.mu.second.by.Primary++
-		return
+	r.mu.sum.BySource.count(&a)
+	r.mu.second.by.count(&a)
+	if a.err == nil {
+		r.mu.second.nodes[a.node]++
 	}
-	r.mu.sum.BySource.Replica++
-	r.mu.second.by.Replica++
+	if a.class != 0 {
+		classOf(&r.mu.sum.ByClass, a.class).count(&a)
+		classOf(&r.mu.second.byClass, a.class).count(&a)
+	}
 }
 
+// ageLocked judges how old an answer was. A default holds nothing of the data.
 func (r *recorder) ageLocked(a answer) {
-	if a.flagged {
+	if a.source == readpath.FromDefault {
 		return
 	}
-	age := r.acks.Age(a.value, a.begin)
-	r.mu.sum.MaxStaleness = max(r.mu.sum.MaxStaleness, ms(age))
-	if age > r.limit {
-		r.mu.sum.StaleUnflagged++
+	age, s := r.acks.Age(a.value, a.begin), &r.mu.sum
+	limit := a.limit
+	if limit == 0 {
+		limit = r.limit
+	}
+	if a.class != 0 && a.source != readpath.FromPrimary && age > a.age {
+		s.AgeViolations++
+	}
+	if a.class == readpath.Critical && (a.flagged || age > limit) {
+		s.CriticalStale++
+	}
+	if a.flagged {
+		s.Flagged++
+		return
+	}
+	s.MaxStaleness = max(s.MaxStaleness, ms(age))
+	if age > limit {
+		s.StaleUnflagged++
 	}
 }
 
 func (r *recorder) nodeLocked(a answer) {
-	if a.primary {
+	if a.source != readpath.FromReplica {
 		return
 	}
+	r.mu.path.resumed.note(&a)
 	if !a.flagged && always(r.mu.samples[a.node], r.trip, a.begin, a.pickedAt) {
 		r.mu.sum.LateReplicaReads++
 	}
@@ -287,10 +316,25 @@ func (r *recorder) checked(truly, hi time.Duration) {
 	}
 }
 
-func (r *recorder) primaryConnections(n int) {
+// primaryConnections counts the connections to the primary, the library's own apart.
+func (r *recorder) primaryConnections(more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.sum.PrimaryConnectionsMax = max(r.mu.sum.PrimaryConnectionsMax, n)
+	r.mu.connections += more
+	r.mu.sum.PrimaryConnectionsMax = max(r.mu.sum.PrimaryConnectionsMax, r.mu.connections)
+}
+
+func (r *recorder) connections() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.connections
+}
+
+// crowded notes how long one of many callers on one key waited.
+func (r *recorder) crowded(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sum.CrowdWait = max(r.mu.sum.CrowdWait, ms(d))
 }
 
 // stalled notes how long after its time something was sent: the machine's fault, not the library's.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/truth"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -28,7 +29,7 @@ func fixture() *recorder {
 }
 
 func from(node string, value int64, begin, pickedAt time.Duration) answer {
-	return answer{phase: calm, begin: begin, end: begin + msec, value: value, node: node, pickedAt: pickedAt}
+	return answer{phase: calm, begin: begin, end: begin + msec, value: value, node: node, pickedAt: pickedAt, source: readpath.FromReplica}
 }
 
 // The age of an answer is judged against the limit under which it was sent.
@@ -294,7 +295,7 @@ func TestPercentilesByPhase(t *testing.T) {
 func TestSecondsAndIdleTime(t *testing.T) {
 	r := fixture()
 	a := from("primary", 20, 5*sec, 5*sec)
-	a.primary = true
+	a.source = readpath.FromPrimary
 	r.read(a)
 	r.read(a)
 	r.endSecond()

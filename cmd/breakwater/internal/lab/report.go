@@ -12,6 +12,7 @@ func (r *recorder) endSecond() second {
 	defer r.mu.Unlock()
 	ended := r.mu.second
 	r.mu.second = second{nodes: map[string]int{}}
+	r.mu.path.use()
 	r.mu.sum.PrimaryReadsMax = max(r.mu.sum.PrimaryReadsMax, ended.by.Primary)
 	return ended
 }
@@ -29,7 +30,20 @@ func (r *recorder) summary() Summary {
 	r.percentilesLocked(&s)
 	r.movesLocked(&s)
 	r.hitLocked(&s)
+	r.pathLocked(&s)
 	return s
+}
+
+// transitionsOf counts those of a node's breaker.
+func (r *recorder) transitionsOf(node string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.mu.moves {
+		if m.node == node {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *recorder) percentilesLocked(s *Summary) {

@@ -31,9 +31,13 @@ type run struct {
 	acks  *truth.Acks
 	rec   *recorder
 	inUse replica.Settings // of the library; set by open
-	tell  func(Line)       // called from any goroutine
-	mode  atomic.Int32     // a writerMode
-	told  gate
+	path  *path            // set by open; nil: reads have no classes
+	offer atomic.Int64     // reads a second
+
+	flights tally        // statements on replicas, by node
+	tell    func(Line)   // called from any goroutine
+	mode    atomic.Int32 // a writerMode
+	told    gate
 }
 
 // now is the run's only clock: since the process's start.
@@ -169,6 +173,9 @@ func Play(ctx context.Context, fleet Fleet, opts Options, tell func(Line), live 
 	if err := opts.Check(); err != nil {
 		return Result{}, err
 	}
+	if NeedsPostgres(opts.Scenario) && fleet.Version() == "simulated" {
+		return Result{}, fmt.Errorf("scenario %s needs PostgreSQL: a simulated fleet would prove nothing of it", opts.Scenario)
+	}
 	r := &run{opts: opts, fleet: fleet, acks: &truth.Acks{}, tell: tell}
 	if err := r.open(ctx); err != nil {
 		return Result{Interrupted: ctx.Err() != nil}, err
@@ -200,6 +207,7 @@ func (g *gate) shut() {
 func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
 	traffic, stop := context.WithCancel(ctx)
 	defer stop()
+	r.offer.Store(int64(r.opts.rate()))
 	var wg sync.WaitGroup
 	wg.Go(func() { r.writeLoop(traffic) })
 	wg.Go(func() { r.readLoop(traffic) })
@@ -215,6 +223,9 @@ func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
 	interrupted := ctx.Err() != nil
 	stop()
 	wg.Wait()
+	if r.path != nil {
+		r.path.close()
+	}
 	r.db.Close()
 	r.told.shut()
 	r.rec.idle(r.now(), false)
@@ -244,6 +255,12 @@ func (r *run) summary() Summary {
 	s.Replicas, s.Rate = len(r.replicas()), r.opts.rate()
 	s.CallTimeout, s.FailureThreshold, s.Load = ms(callTimeout), r.inUse.Failures, r.opts.Load
 	s.FailedExpectations = []string{}
+	last := r.replicas()[len(r.replicas())-1]
+	s.InFlightCap, s.InFlightMax = r.room(), r.flights.most(last)
+	s.LastNodeTransitions = r.rec.transitionsOf(last)
+	if r.path != nil {
+		r.path.summary(&s)
+	}
 	if r.opts.Scenario == "random" { // figures of one fault say nothing where faults overlap
 		s.TimeToOpen, s.TimeToClose, s.ProbesToClose, s.RampShareFirst, s.RampShareLast = nil, nil, nil, nil, nil
 		s.OpenReason = ""

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type Scenario struct {
 
 	shortest time.Duration // the least --for in which it can show what it shows
 	replicas int           // the fewest
+	classes  *classes      // its reads go by way of the read path; nil: straight to the library
+	real     bool          // it needs a real fleet
 	play     func(ctx context.Context, r *run, length time.Duration) error
 	expect   func(*verdict, *Summary)
 }
@@ -30,6 +33,11 @@ const (
 
 // Scenarios lists what the lab can play.
 func Scenarios() []Scenario {
+	return slices.Concat(replicaScenarios(), pathScenarios(), ownWriteScenarios())
+}
+
+// replicaScenarios are those of a replica that fails, on the library as it is.
+func replicaScenarios() []Scenario {
 	return []Scenario{
 		{
 			Name: "healthy", Shows: "nothing breaks, the primary idles for half of it and switches its WAL segment: no breaker moves",
@@ -60,6 +68,13 @@ func Scenarios() []Scenario {
 			Lasts: 30 * time.Second, shortest: 20 * time.Second, replicas: 1, play: playRandom, expect: expectRandom,
 		},
 	}
+}
+
+func (s Scenario) rate() int {
+	if s.classes != nil {
+		return s.classes.rate
+	}
+	return defaultRate
 }
 
 func (s Scenario) lasts(asked time.Duration) time.Duration {

@@ -1,5 +1,38 @@
 package lab
 
+import "github.com/breakwater-go/breakwater/readpath"
+
+// PathSummary is of scenarios whose reads have classes; null or 0 elsewhere.
+type PathSummary struct {
+	ByClass       map[readpath.Class]*BySource `json:"by_class"`
+	DegradedMS    float64                      `json:"degraded_ms"`
+	Modes         []string                     `json:"modes"`            // in order, with the classes given back: "recovering critical"
+	RecoveryGaps  []float64                    `json:"recovery_gaps_ms"` // from one class given back to the next, of the last recovery
+	Resumed       []readpath.Class             `json:"resumed"`          // by each class's first answer of a replica in the last recovery
+	Flagged       int                          `json:"flagged"`          // answers that said that they are stale or unverified
+	CriticalStale int                          `json:"critical_stale"`   // critical answers flagged, or older than their bound
+	// AgeViolations counts answers that were older than they said.
+	AgeViolations            int      `json:"age_violations"`
+	RefusedWithoutRetryAfter int      `json:"refused_without_retry_after"`
+	FallbackReads            int      `json:"fallback_reads"`    // begun on the primary
+	BudgetViolations         int      `json:"budget_violations"` // intervals with more of them than burst + rate × t
+	BudgetMost               *float64 `json:"budget_most"`       // the largest of those numbers less rate × t
+	LoadersMax               int      `json:"loaders_max_per_key"`
+	CrowdWait                float64  `json:"crowd_wait_max_ms"` // of 200 callers on one key
+	PrimaryConnectionsBefore int      `json:"primary_connections_before_max"`
+	InFlightMax              int      `json:"in_flight_max"` // statements at once on the last replica
+	InFlightCap              int      `json:"in_flight_cap"`
+	LastNodeTransitions      int      `json:"last_node_transitions"` // of its breaker
+	// What the process held while the fault lasted: the most in its second quarter, the least in its last.
+	GoroutinesSecond int     `json:"goroutines_second_quarter"`
+	GoroutinesLast   int     `json:"goroutines_last_quarter"`
+	HeapSecond       float64 `json:"heap_live_second_quarter_mb"`
+	HeapLast         float64 `json:"heap_live_last_quarter_mb"`
+	OwnReads         int     `json:"own_reads"`  // of rows just written, with their positions
+	OwnMisses        int     `json:"own_misses"` // of them without the row
+	OwnByReplica     int     `json:"own_by_replica"`
+}
+
 // Summary is the last line of a run. Times are in milliseconds; what was not
 // measured is null, and fields of parts that do not exist yet are left out
 // (docs/adr/0007-lab.md lists them).
@@ -60,6 +93,8 @@ type Summary struct {
 
 	Refused     int      `json:"refused"`
 	RefusalP999 *float64 `json:"refusal_p999_ms"`
+
+	PathSummary
 
 	P50Before *float64 `json:"p50_before_ms"`
 	P50During *float64 `json:"p50_during_ms"`

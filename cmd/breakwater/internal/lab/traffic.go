@@ -9,6 +9,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/truth"
 	"github.com/breakwater-go/breakwater/pgxread"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -48,18 +49,17 @@ func (r *run) write(m writerMode) {
 
 // pace calls do so many times a second, on schedule whatever do takes, until ctx ends.
 // What fell behind because the machine stalled is made up for at catchUp times the rate
-// and not in one burst, which no caller would have sent.
-func (r *run) pace(ctx context.Context, perSecond int, do func(late time.Duration)) {
-	interval := time.Second / time.Duration(perSecond)
-	for due, next := r.now(), r.now(); ctx.Err() == nil; due += interval {
-		if wait := max(due, next) - r.now(); wait > 0 {
-			_ = r.sleep(ctx, wait)
-		}
-		if ctx.Err() == nil {
-			now := r.now()
-			next = now + interval/catchUp
+// and not in one burst, which no caller would have sent. A timer may be late by more than an
+// interval: what came due meanwhile is sent when it fires.
+func (r *run) pace(ctx context.Context, perSecond func() int64, do func(late time.Duration)) {
+	for due, last := r.now(), r.now(); ctx.Err() == nil; {
+		now, interval := r.now(), time.Second/time.Duration(perSecond())
+		room := max(1, int(catchUp*(now-last)/interval))
+		for last = now; due <= now && room > 0; room-- {
 			do(now - due)
+			due += interval
 		}
+		_ = r.sleep(ctx, max(due-r.now(), interval/catchUp))
 	}
 }
 
@@ -67,7 +67,7 @@ func (r *run) pace(ctx context.Context, perSecond int, do func(late time.Duratio
 // acknowledged, so that there is no hole in the truth.
 func (r *run) writeLoop(ctx context.Context) {
 	n := int64(1)
-	r.pace(ctx, writeRate, func(time.Duration) {
+	r.pace(ctx, func() int64 { return writeRate }, func(time.Duration) {
 		mode := writerMode(r.mode.Load())
 		if mode == writerIdle {
 			return
@@ -92,22 +92,31 @@ func (r *run) writeLoop(ctx context.Context) {
 
 // readLoop sends reads on schedule, each on its own, and waits for those in flight.
 func (r *run) readLoop(ctx context.Context) {
-	reader := r.db.Reader(replica.Requirement{})
+	send := r.sender()
 	places := make(chan struct{}, maxInFlight)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	r.pace(ctx, r.opts.rate(), func(late time.Duration) {
+	r.pace(ctx, r.offer.Load, func(late time.Duration) {
 		r.rec.stalled(late)
 		select {
 		case places <- struct{}{}:
 			wg.Go(func() {
-				r.read(ctx, reader)
+				send(ctx)
 				<-places
 			})
 		default:
 			r.rec.skipped()
 		}
 	})
+}
+
+// sender makes the read that is due: straight through the library, or by way of the read path.
+func (r *run) sender() func(context.Context) {
+	if p := r.path; p != nil {
+		return func(ctx context.Context) { p.read(ctx, p.next()) }
+	}
+	reader := r.db.Reader(replica.Requirement{})
+	return func(ctx context.Context) { r.read(ctx, reader) }
 }
 
 // read makes one read through the library. At the end of the run those in flight are
@@ -117,7 +126,11 @@ func (r *run) read(ctx context.Context, reader *pgxread.Reader) {
 	a := answer{phase: r.rec.in(), begin: r.now()}
 	a.err = reader.QueryRow(pgxread.WithInfo(context.WithoutCancel(ctx), &info), truth.ReadSQL).Scan(&a.value)
 	a.end = r.now()
-	a.node, a.primary, a.flagged, a.pickedAt = info.Node, info.Primary, info.Unverified, r.at(info.PickedAt)
+	a.node, a.flagged, a.pickedAt = info.Node, info.Unverified, r.at(info.PickedAt)
+	a.source = readpath.FromReplica
+	if info.Primary {
+		a.source = readpath.FromPrimary
+	}
 	a.attempts, a.refused = info.Attempts, isRefusal(a.err)
 	r.rec.read(a)
 }

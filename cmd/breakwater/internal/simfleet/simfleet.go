@@ -147,6 +147,11 @@ func (f *Fleet) Kill(name string) error {
 	return f.change(name, (*node).killLocked)
 }
 
+// SetApplyDelay fails: nothing is simulated here that depends on when a commit is replayed.
+func (f *Fleet) SetApplyDelay(_ context.Context, name string, _ time.Duration) error {
+	return fmt.Errorf("simfleet: %s: a simulated fleet cannot delay replay; take --fleet postgres", name)
+}
+
 // Restart starts a killed node on its port again.
 func (f *Fleet) Restart(ctx context.Context, name string) error {
 	n, err := f.find(name)

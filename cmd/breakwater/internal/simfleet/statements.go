@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -34,6 +35,8 @@ func (s *session) find(sql string) *statement {
 		return &statement{columns: []uint32{pgtype.TextOID}, tag: "SELECT 1", run: instance}
 	case sql == truth.ReadSQL:
 		return &statement{columns: []uint32{pgtype.Int8OID}, tag: "SELECT 1", run: read}
+	case sql == truth.SlowReadSQL:
+		return &statement{columns: []uint32{pgtype.Int8OID}, tag: "SELECT 1", run: slowRead}
 	case sql == truth.WriteSQL:
 		return &statement{parameters: []uint32{pgtype.Int8OID, pgtype.TextOID}, tag: "UPDATE 1", run: write}
 	case slices.Contains(truth.SetupSQL(), sql):
@@ -81,6 +84,18 @@ func read(s *session, _ []string) ([]any, string, string) {
 	defer f.mu.Unlock()
 	s.node.catchUpLocked()
 	return []any{s.node.replayed.n}, "", ""
+}
+
+// slowRead reads, and then takes its time, as the query would.
+func slowRead(s *session, arguments []string) ([]any, string, string) {
+	row, code, message := read(s, arguments)
+	t := time.NewTimer(truth.SlowRead)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.gone:
+	}
+	return row, code, message
 }
 
 func write(s *session, arguments []string) ([]any, string, string) {
