@@ -11,15 +11,14 @@ import (
 // commit; while it does no replica can be known to be as new as the primary, and all of them become stale.
 type Flusher interface {
 	// Flush has the primary flush the WAL that it had written before, within a few hundred milliseconds of the call; it need not
-	// wait for that. It is called between looks, on their goroutine, at most once every 500 ms or two primary
-	// intervals, whichever is more, and only while the primary holds WAL back for longer than
-	// that. An error is told as a fault: the look before it stays good, and the next one is taken on a new connection.
+	// wait for that. It is called between looks, on their goroutine, once the primary has held WAL back for two
+	// primary intervals, and for 400 ms at least, and again if it still does after twice that time. An error is told as a fault: the look before it stays good, and the next one is taken on a new connection.
 	Flush(ctx context.Context) error
 }
 
 // flushPatience is the least time for which a primary may hold WAL unflushed: what asynchronous commits
 // write is flushed by itself within that.
-const flushPatience = 500 * time.Millisecond
+const flushPatience = 400 * time.Millisecond
 
 // flushIdle asks the primary to flush what it has held back for too long, as of a look that returned at this instant.
 func (s *Set) flushIdle(ctx context.Context, at int64) {
@@ -34,14 +33,18 @@ func (s *Set) flushIdle(ctx context.Context, at int64) {
 	}
 }
 
-// holdsBack tells whether the primary has held WAL unflushed for too long, and was not asked
-// to flush within that time.
+// holdsBack tells whether the primary has held WAL unflushed for too long, and was not asked to flush just now.
 func (s *Set) holdsBack(at int64) bool {
-	patience := int64(max(flushPatience, 2*s.settings.Load().PrimaryInterval))
+	patience := int64(s.settings.Load().patience())
 	s.looks.Lock()
 	defer s.looks.Unlock()
 	since, ok := s.looks.positions.unflushedSince()
-	return ok && at-since >= patience && at-s.primary.asked >= patience
+	return ok && at-since >= patience && at-s.primary.asked >= 2*patience
+}
+
+// patience is how long a primary may hold WAL unflushed: until the second look after the one that saw it first.
+func (s *Settings) patience() time.Duration {
+	return max(flushPatience, 2*(s.PrimaryInterval-time.Duration(jitter*float64(s.PrimaryInterval))))
 }
 
 // flush asks the driver, within the sample timeout. That it fails is told, and is no failed sample: a server may
