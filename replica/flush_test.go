@@ -162,13 +162,14 @@ func TestProbeCountsFromTheFlush(t *testing.T) {
 		c.waitFor(5*time.Second, "half-open", func() bool { return c.state(0) == breaker.HalfOpen })
 		time.Sleep(100 * ms)
 		c.primary.set(func(l *replica.Look) { l.Flushed = l.Position })
+		flushed := time.Now()
 		c.waitFor(2*time.Second, "open again", func() bool { return c.state(0) == breaker.Open })
 		var last breaker.Transition
 		for _, tr := range c.transitions() {
 			last = tr
 		}
-		if last.Reason.Rule != "lag" || last.Reason.Value < 0.5 || last.Reason.Value > 0.6 {
-			t.Errorf("opened by %+v, want lag since the flush", last.Reason)
+		if last.Reason.Rule != "lag" || last.Reason.Value < 0.5 || last.Reason.Value > 0.6 || last.At.Sub(flushed) < 500*ms {
+			t.Errorf("opened %v after the flush by %+v, want lag since the flush", last.At.Sub(flushed), last.Reason)
 		}
 	})
 }

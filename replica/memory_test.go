@@ -95,6 +95,11 @@ func TestMemoryThinningKeepsBounds(t *testing.T) {
 	if m.flushed == len(m.runs) || m.runs[m.flushed].position <= position-position%1000 || m.runs[m.flushed-1].position > position-position%1000 {
 		t.Errorf("%d of %d runs are flushed: not those up to %d", m.flushed, len(m.runs), position-position%1000)
 	}
+	young := m.runs[len(m.runs)/2].position // flushed before the last thinning, which left it alone
+	got, _ := m.missingSince(young - 1)
+	if want, ok := all.missingSince(young - 1); !ok || got != want {
+		t.Errorf("missingSince of a young position = %d, want the exact %d, %v", got, want, ok)
+	}
 	if got, want := m.asOf(position), all.asOf(position); got != want {
 		t.Errorf("asOf of the newest position = %d, want the exact %d", got, want)
 	}
