@@ -16,10 +16,15 @@ import (
 func TestUnflushedWALOnAnIdlePrimary(t *testing.T) {
 	for name, bytes := range map[string]int{"within a page": 1, "across pages": 20_000} {
 		t.Run(name, func(t *testing.T) {
-			w := open(t, replica.Settings{}, []string{"r1", "r2", "r3"})
+			s := replica.Settings{Calm: 500 * time.Millisecond, MaxStaleness: 2250 * time.Millisecond} // the default limit, samples meanwhile
+			w := open(t, s, []string{"r1", "r2", "r3"})
 			w.usable(t, "r1", "r2", "r3")
 			held := holdWAL(t, bytes)
 			begin := time.Now()
+			before := map[string]int{}
+			for _, n := range []string{"r1", "r2", "r3"} {
+				before[n] = len(w.samplesOf(n))
+			}
 			for _, n := range []string{"r1", "r2", "r3"} {
 				eventually(t, n+" is as new as the primary", func() bool {
 					if st := w.stats(n); st.Condition != replica.Fit {
@@ -27,9 +32,14 @@ func TestUnflushedWALOnAnIdlePrimary(t *testing.T) {
 					}
 					return w.stats(n).Position >= held
 				})
-				within(t, n+" as new as the primary", time.Since(begin), w.Set().Settings().MaxStaleness)
+				within(t, n+" as new as the primary", time.Since(begin), s.MaxStaleness)
 				for _, c := range w.seen(n) {
 					t.Errorf("%s became %v by %v", n, c.To, c.Reason)
+				}
+				for _, s := range w.samplesOf(n)[before[n]:] {
+					if s.Lo > w.Set().Settings().Reenter {
+						t.Errorf("%s: a sample says %v late, want next to nothing", n, s.Lo)
+					}
 				}
 			}
 			t.Logf("%d bytes were held for at most %v", bytes, time.Since(begin))
