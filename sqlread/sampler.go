@@ -52,13 +52,15 @@ func (s single) Driver() driver.Driver { return s.drv }
 
 // Look takes one sample. Where the driver does not end with ctx, its connection is closed under it.
 func (s *sampler) Look(ctx context.Context) (replica.Look, error) {
-	defer s.bound(ctx)()
+	ended := s.bound(ctx)
+	defer ended()
 	return postgres.ScanLook(s.conn.QueryRowContext(ctx, postgres.SampleSQL))
 }
 
 // Flush has the primary flush what it has written, bounded as a sample is.
 func (s *sampler) Flush(ctx context.Context) error {
-	defer s.bound(ctx)()
+	ended := s.bound(ctx)
+	defer ended()
 	var id string
 	return s.conn.QueryRowContext(ctx, postgres.FlushSQL).Scan(&id)
 }
