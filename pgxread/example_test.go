@@ -66,9 +66,6 @@ func ExampleWithRead() {
 }
 
 func exampleDB(ctx context.Context) *pgxread.DB {
-	if err := flushed(ctx); err != nil {
-		log.Fatal(err)
-	}
 	db, err := pgxread.Open(ctx, pgxread.Config{
 		Primary:  pgxread.Node{DSN: dsn("primary")},
 		Replicas: []pgxread.Node{{Name: "r1", DSN: dsn("r1")}},
@@ -76,6 +73,11 @@ func exampleDB(ctx context.Context) *pgxread.DB {
 	if err != nil {
 		log.Fatal(err)
 	}
+	c, err := db.Set().Await(ctx, replica.Requirement{}, patience) // other tests may just have left it late
+	if err != nil {
+		log.Fatal(err)
+	}
+	c.Done(nil)
 	return db
 }
 

@@ -120,24 +120,17 @@ func open(t *testing.T, s replica.Settings, names []string, change ...func(*pgxr
 	return w
 }
 
-// flushed makes a commit on the primary. An idle primary may hold WAL that it has not flushed, of the
-// pruning of pages that were only read: until its next commit no replica gets it, and none is known to be
-// as new (docs/lag.md, "Not yet").
-func flushed(ctx context.Context) error {
-	return runSQL(ctx, dsn("primary"), "SELECT pg_logical_emit_message(true, 'breakwater', '')")
-}
-
 // usable waits until the named replicas may take reads.
 func (w *watched) usable(t *testing.T, names ...string) {
 	t.Helper()
 	for _, n := range names {
-		asked := 0
 		eventually(t, n+" is fit", func() bool {
-			if asked++; asked%200 == 0 { // once a second
-				must(t, flushed(t.Context()))
-			}
 			st := w.stats(n)
-			return st.Condition == replica.Fit && st.Breaker.State == breaker.Closed
+			fit := st.Condition == replica.Fit && st.Breaker.State == breaker.Closed
+			if !fit && w.Set().Settings().Calm >= time.Minute { // its next sample is that far away
+				must(t, w.Set().Refresh(t.Context()))
+			}
+			return fit
 		})
 	}
 }

@@ -60,6 +60,12 @@ func (s *sampler) Look(ctx context.Context) (replica.Look, error) {
 	return postgres.ScanLook(s.conn.QueryRow(ctx, postgres.SampleSQL))
 }
 
+// Flush has the primary flush what it has written. A query needs no begin and no end of a transaction.
+func (s *sampler) Flush(ctx context.Context) error {
+	_, err := s.conn.Exec(ctx, postgres.FlushSQL)
+	return err
+}
+
 // Close says goodbye for at most 100 ms.
 func (s *sampler) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), samplerGoodbye)

@@ -5,7 +5,7 @@
 // No single query on a replica tells its lag. A [Set] remembers when the primary
 // was seen at which WAL position, on its own monotonic clock, and looks up a
 // replica's replay position in that memory. The answer is an interval: Lo is
-// evidence of lag (a breaker trips on it), Hi is a safe upper bound (a read is
+// evidence of lag (a breaker trips on it; WAL that the primary has not flushed is none), Hi is a safe upper bound (a read is
 // sent on it). Hi grows with the age of the samples, so a sampler that died takes
 // its replica out by itself (REQ-R5). What is not known is a [Condition], never a
 // number (REQ-R8).

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -44,6 +45,9 @@ func TestBoundsHoldTheTruth(t *testing.T) {
 		t.Run("delay="+delay.String(), func(t *testing.T) {
 			inBubble(t, 1, nil, func(c *cluster) { followWithDelay(c, delay) })
 		})
+		t.Run("unflushed/delay="+delay.String(), func(t *testing.T) {
+			inBubble(t, 1, nil, func(c *cluster) { followUnflushed(c, delay) })
+		})
 	}
 }
 
@@ -74,6 +78,99 @@ func followWithDelay(c *cluster, delay time.Duration) {
 		} else if s.Lo > delay {
 			c.t.Fatalf("Lo %v is over the true delay %v", s.Lo, delay)
 		}
+	}
+}
+
+// wal is a primary's: records with their ends, and when each was flushed.
+type wal struct {
+	records []record
+	flushed uint64 // inside of a record maybe: the WAL writer flushes whole pages
+}
+
+type record struct {
+	end    uint64
+	commit bool
+	at     time.Time // when it was written
+	sent   time.Time // when it was flushed; zero: not yet
+}
+
+func (w *wal) end() uint64 {
+	if len(w.records) == 0 {
+		return 1000
+	}
+	return w.records[len(w.records)-1].end
+}
+
+func (w *wal) write(bytes uint64, commit bool) {
+	w.records = append(w.records, record{w.end() + bytes, commit, time.Now(), time.Time{}})
+}
+
+func (w *wal) flush(upTo uint64) {
+	w.flushed = upTo
+	for i := range w.records {
+		if r := &w.records[i]; r.end <= upTo && r.sent.IsZero() {
+			r.sent = time.Now()
+		}
+	}
+}
+
+// replayed is the index of the first record that a replica with this delay has not replayed.
+func (w *wal) replayed(from int, delay time.Duration) int {
+	for ; from < len(w.records); from++ {
+		if r := &w.records[from]; r.sent.IsZero() || time.Since(r.sent) < delay {
+			break
+		}
+	}
+	return from
+}
+
+// age is that of the oldest commit from this record on, which is the true staleness.
+func (w *wal) age(from int) time.Duration {
+	for _, r := range w.records[from:] {
+		if r.commit {
+			return time.Since(r.at)
+		}
+	}
+	return 0
+}
+
+// followUnflushed lets the primary commit for 2 s, write a record of no commit that it does not flush, or not as
+// a whole, and idle for 3 s, and so on. Asked to flush it does by a commit, 600 ms later.
+func followUnflushed(c *cluster, delay time.Duration) {
+	c.t.Helper()
+	var w wal
+	var due time.Time
+	shown := 0
+	c.primary.set(func(l *replica.Look) { l.Flushed = l.Position })
+	c.primary.flushBy(func(*replica.Look) error { due = time.Now().Add(600 * ms); return nil })
+	for i := range 3000 {
+		time.Sleep(10 * ms)
+		synctest.Wait() // so that Flush is over
+		switch phase := i % 500; {
+		case phase < 200 && phase%2 == 0:
+			w.write(10, true)
+			w.flush(w.end())
+		case phase == 200:
+			w.write(64, false)
+			w.flush(w.end() - 64 + uint64(i/500%3*20))
+		case !due.IsZero() && time.Now().After(due):
+			due = time.Time{}
+			w.write(48, false)
+			w.flush(w.end())
+		}
+		c.primary.set(func(l *replica.Look) { l.Position, l.Flushed = w.end(), w.flushed })
+		if shown = w.replayed(shown, delay); shown > 0 {
+			c.r[0].moveTo(w.records[shown-1].end)
+		}
+		if s, truth := c.stats(0), w.age(shown); truth > s.Hi || s.Lo > delay || s.Condition != replica.Fit {
+			c.t.Fatalf("after %v: truth %v, [%v, %v] %v, want within, Lo at most %v, ok", time.Duration(i)*10*ms, truth, s.Lo, s.Hi, s.Condition, delay)
+		}
+	}
+	if got := c.transitions(); len(got) != 0 {
+		c.t.Errorf("transitions %v, want none", got)
+	}
+	if got := c.primary.flushed(); got != 6 {
+		c.t.Errorf("asked to flush %d times, want once for each of 6 idle times", got)
 	}
 }
 

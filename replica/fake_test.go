@@ -26,6 +26,8 @@ type server struct {
 		connects int
 		probes   int
 		fences   int
+		flushes  int
+		flush    func(l *replica.Look) error     // nil: all is flushed at once
 		probe    func() (breaker.Outcome, error) // nil: a Success
 	}
 }
@@ -92,6 +94,39 @@ func (s *server) Look(ctx context.Context) (replica.Look, error) {
 }
 
 func (s *server) Close() {}
+
+// Flush flushes as the script says.
+func (s *server) Flush(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.flushes++
+	if s.mu.flush == nil {
+		s.mu.look.Flushed = s.mu.look.Position
+		return nil
+	}
+	return s.mu.flush(&s.mu.look)
+}
+
+// flushBy scripts what a Flush does.
+func (s *server) flushBy(flush func(l *replica.Look) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.flush = flush
+}
+
+func (s *server) flushed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.flushes
+}
+
+// hold has the server write that many bytes and flush none of them.
+func (s *server) hold(bytes uint64) {
+	s.set(func(l *replica.Look) {
+		l.Flushed = max(l.Flushed, l.Position)
+		l.Position += bytes
+	})
+}
 
 func (s *server) probe(context.Context) (breaker.Outcome, error) {
 	s.mu.Lock()

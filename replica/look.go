@@ -23,6 +23,10 @@ type Look struct {
 	// Position is the primary's normalised WAL insert position, or the replica's
 	// replay position, in bytes. 0 on a replica: nothing was replayed yet.
 	Position uint64
+	// Flushed is the position up to which the primary has flushed WAL, in bytes: what
+	// lies above it no replica can have, and is no evidence of lag. 0: not told; then
+	// Position counts as flushed. Not looked at on a replica.
+	Flushed uint64
 	// Received is the position up to which a replica received WAL; 0: not known.
 	// It proves what the primary had written, so it can raise Lo, never lower Hi.
 	Received uint64
@@ -34,7 +38,16 @@ type Look struct {
 	MissingRights string
 }
 
-// Conn is a sampler's own connection to a node. It is used by one goroutine.
+// flushed is the position up to which the primary has flushed WAL, as far as it tells.
+func (l *Look) flushed() uint64 {
+	if l.Flushed == 0 {
+		return l.Position
+	}
+	return l.Flushed
+}
+
+// Conn is a sampler's own connection to a node. It is used by one goroutine. One that is a
+// [Flusher] as well keeps an idle primary from holding WAL back.
 type Conn interface {
 	// Look samples the node once. An error means that the node cannot be sampled;
 	// the connection is closed and made anew for the next sample.

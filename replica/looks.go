@@ -34,6 +34,9 @@ func (s *Set) primaryTurn(ctx context.Context) time.Duration {
 	v := s.recordPrimary(l, err)
 	s.primary.announce(v)
 	s.primary.report(v, err)
+	if v.condition == Fit {
+		s.flushIdle(ctx, l.recv)
+	}
 	st := s.settings.Load()
 	if s.primary.failures > 1 { // a thousand processes must not hammer it while it restarts
 		return spread(st.Calm)
@@ -69,7 +72,7 @@ func (s *Set) recordPrimary(l looked, err error) *view {
 		s.forgetLocked()
 	}
 	s.looks.primary, s.looks.known = l, true
-	s.looks.positions.record(l.Position, l.sent, l.recv)
+	s.looks.positions.record(l.Position, l.flushed(), l.sent, l.recv)
 	s.looks.witnesses.reset()
 	s.primarySeen.Store(l.sent)
 	for _, n := range *s.replicas.Load() {
@@ -199,7 +202,7 @@ func (s *Set) witnessLocked(n *node) {
 	l := n.last
 	lost := sub(l.recv, s.primarySeen.Load()) > s.settings.Load().lost()
 	if s.looks.known && lost && l.Received != 0 && l.timeline == s.looks.primary.Timeline && l.SystemID == s.looks.primary.SystemID {
-		s.looks.witnesses.record(l.Received, l.sent, l.recv)
+		s.looks.witnesses.record(l.Received, l.Received, l.sent, l.recv) // what was sent was flushed
 	}
 }
 
@@ -221,7 +224,7 @@ func (s *Set) judgeLocked(n *node) *view {
 	return v
 }
 
-// loOf is the evidence of lag as of the sample: a newer look at the primary proves nothing.
+// loOf is the evidence of lag as of the sample: a newer look at the primary proves nothing, nor does WAL that no replica can have yet.
 func loOf(m *memory, last *lastLook) int64 {
 	if at, ok := m.missingSince(last.Position); ok {
 		return max(0, last.sent-at)

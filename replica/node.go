@@ -33,6 +33,7 @@ type node struct {
 	conn      Conn
 	failures  int       // failed samples in a row
 	announced Condition // the condition last told to the observer
+	asked     int64     // of the primary: when it was last asked to flush
 
 	// Used by the primary's sampler only, for this node.
 	stall struct {
@@ -71,7 +72,7 @@ func (n *node) finished() uint32 { return uint32(n.reads.Load() >> 32) }
 func newNode(s *Set, n Node) *node {
 	return &node{
 		Node: n, set: s, first: make(chan struct{}), stopped: make(chan struct{}),
-		demand: demand{wake: make(chan struct{}, 1)}, announced: NoSample,
+		demand: demand{wake: make(chan struct{}, 1)}, announced: NoSample, asked: never,
 	}
 }
 

@@ -15,7 +15,8 @@ type Observer struct {
 	OnSample func(Sample)
 	// OnCondition reports that a node's condition changed (as its samples tell it, not its breaker).
 	OnCondition func(ConditionChange)
-	// OnFault reports a fault of Breakwater's own parts: a panic in a driver, a classifier or an observer.
+	// OnFault reports a fault of Breakwater's own parts: a panic in a driver, a classifier or an observer,
+	// or a primary that could not be asked to flush (Part "Flush").
 	OnFault func(breaker.Fault)
 }
 

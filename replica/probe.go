@@ -19,6 +19,9 @@ const (
 // looked at says nothing about the replica.
 var errPrimaryUnknown = errors.New("the primary cannot be looked at, so the lag is not known")
 
+// errUnflushed does so too: no replica can have replayed up to a position that the primary has not flushed.
+var errUnflushed = errors.New("the primary is not known to have flushed its WAL, so the lag is not known")
+
 // probe is the one probe of a half-open replica, made by its sampler so that no
 // user's read pays for it (REQ-R9): it must catch up with the primary within the
 // re-entry threshold, then answer a trivial read through the application's pool.
@@ -35,7 +38,7 @@ func (n *node) probe(ctx context.Context) {
 }
 
 func (n *node) attempt(ctx context.Context) (breaker.Outcome, error) {
-	if err := n.settle(ctx); errors.Is(err, errPrimaryUnknown) {
+	if err := n.settle(ctx); errors.Is(err, errPrimaryUnknown) || errors.Is(err, errUnflushed) {
 		return breaker.Ignored, err
 	} else if err != nil {
 		return breaker.Failure, err
@@ -61,7 +64,8 @@ func (n *node) settle(ctx context.Context) error {
 
 // catchUp looks at the primary once, then at the replica until it has replayed up to
 // there. The time that took bounds its lag more closely than a pair of looks. It
-// gives up once the replica is known to be behind by more than the trip threshold.
+// gives up once the replica is known to be behind by more than the trip threshold, or the
+// primary to hold back for longer than that what the replica lacks.
 func (n *node) catchUp(ctx context.Context) (time.Duration, error) {
 	primary, err := n.set.lookAtPrimary(ctx)
 	if err != nil {
@@ -77,11 +81,14 @@ func (n *node) catchUp(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		switch behind := l.sent - target.recv; {
+		since, flushed := n.set.flushedSince(&target)
+		switch behind := l.sent - since; {
 		case l.Position >= target.Position: // an upper bound, with the round trip to the primary in it: no evidence of a breach
 			return time.Duration(min(l.recv-target.sent, trip)), nil
-		case behind > trip:
+		case behind > trip && flushed:
 			return time.Duration(max(behind, n.view.Load().lo)), nil
+		case behind > trip:
+			return 0, errUnflushed
 		}
 		n.pause(ctx, pause)
 	}

@@ -119,9 +119,9 @@ func (s sampler) Connect(context.Context) (driver.Conn, error) {
 func (s *server) sample() []driver.Value {
 	const segment = int64(16 << 20)
 	if s.replica {
-		return []driver.Value{true, "7", s.instance, "0/500", "0/500", nil, "1", "1", "streaming", false, true, "app", segment}
+		return []driver.Value{true, "7", s.instance, "0/500", "0/500", nil, "1", "1", "streaming", false, true, "app", segment, nil}
 	}
-	return []driver.Value{false, "7", s.instance, "0/500", nil, "00000001", nil, "1", nil, false, true, "app", segment}
+	return []driver.Value{false, "7", s.instance, "0/500", nil, "00000001", nil, "1", nil, false, true, "app", segment, "0/500"}
 }
 
 type fakeConn struct {

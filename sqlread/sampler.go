@@ -52,17 +52,30 @@ func (s single) Driver() driver.Driver { return s.drv }
 
 // Look takes one sample. Where the driver does not end with ctx, its connection is closed under it.
 func (s *sampler) Look(ctx context.Context) (replica.Look, error) {
-	looked := make(chan struct{})
-	defer close(looked)
+	ended := s.bound(ctx)
+	defer ended()
+	return postgres.ScanLook(s.conn.QueryRowContext(ctx, postgres.SampleSQL))
+}
+
+// Flush has the primary flush what it has written, bounded as a sample is.
+func (s *sampler) Flush(ctx context.Context) error {
+	ended := s.bound(ctx)
+	defer ended()
+	var id string
+	return s.conn.QueryRowContext(ctx, postgres.FlushSQL).Scan(&id)
+}
+
+// bound closes the connection under a driver that goes on for a while after ctx has ended, until ended is called.
+func (s *sampler) bound(ctx context.Context) (ended func()) {
+	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		select {
-		case <-looked:
+		case <-over:
 		case <-time.After(sampleLinger):
 			_ = s.link.Close() // it is given up either way
 		}
 	})
-	defer stop()
-	return postgres.ScanLook(s.conn.QueryRowContext(ctx, postgres.SampleSQL))
+	return func() { stop(); close(over) }
 }
 
 // Close closes the connection. It does not wait for the pool, which may still be in a

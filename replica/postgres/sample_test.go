@@ -45,22 +45,22 @@ func TestScanLook(t *testing.T) {
 	}{
 		{
 			"primary, at a segment start",
-			row{false, "7", "1.5:5432", "0/5000028", nil, "00000002", nil, "1", nil, false, true, "app", seg},
-			replica.Look{SystemID: "7", Instance: "1.5:5432", Timeline: 2, Position: 0x5000000},
+			row{false, "7", "1.5:5432", "0/5000028", nil, "00000002", nil, "1", nil, false, true, "app", seg, "0/4FFFF00"},
+			replica.Look{SystemID: "7", Instance: "1.5:5432", Timeline: 2, Position: 0x5000000, Flushed: 0x4FFFF00},
 		},
 		{
 			"streaming replica",
-			row{true, "7", "2.5:5433", "0/500", "0/600", nil, "10", "1", "streaming", false, true, "app", seg},
+			row{true, "7", "2.5:5433", "0/500", "0/600", nil, "10", "1", "streaming", false, true, "app", seg, nil},
 			replica.Look{SystemID: "7", Instance: "2.5:5433", InRecovery: true, Timeline: 10, Position: 0x500, Received: 0x600},
 		},
 		{
 			"cut-off and paused replica: the control file tells the timeline",
-			row{true, "7", "2.5:5433", "0/500", nil, nil, nil, "3", nil, true, true, "app", seg},
+			row{true, "7", "2.5:5433", "0/500", nil, nil, nil, "3", nil, true, true, "app", seg, nil},
 			replica.Look{SystemID: "7", Instance: "2.5:5433", InRecovery: true, ControlTimeline: 3, Position: 0x500, ReceiverDown: true, ReplayPaused: true},
 		},
 		{
 			"replica that has replayed nothing, seen without rights",
-			row{true, "7", "2.5:5433", nil, nil, nil, nil, "1", nil, false, false, "app", seg},
+			row{true, "7", "2.5:5433", nil, nil, nil, nil, "1", nil, false, false, "app", seg, nil},
 			replica.Look{
 				SystemID: "7", Instance: "2.5:5433", InRecovery: true, ControlTimeline: 1, ReceiverDown: true,
 				MissingRights: `the sampling role may not see the WAL receiver: GRANT pg_monitor TO "app"`,
@@ -78,7 +78,7 @@ func TestScanLook(t *testing.T) {
 }
 
 func TestScanLookFaults(t *testing.T) {
-	good := row{true, "7", "1:2", "0/1", "0/1", nil, "1", "1", "streaming", false, true, "app", seg}
+	good := row{true, "7", "1:2", "0/1", "0/1", nil, "1", "1", "streaming", false, true, "app", seg, nil}
 	for i, bad := range map[int]string{3: "nonsense", 4: "0-1", 6: "x", 7: "-1"} {
 		r := append(row{}, good...)
 		r[i] = bad
@@ -88,6 +88,10 @@ func TestScanLookFaults(t *testing.T) {
 		if _, err := ScanLook(r); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("column %d = %q: %v", i, bad, err)
 		}
+	}
+	primary := row{false, "7", "1:2", "0/1", nil, "00000001", nil, "1", nil, false, true, "app", seg, "0"}
+	if _, err := ScanLook(primary); err == nil {
+		t.Error("a flush position that is none was taken")
 	}
 }
 

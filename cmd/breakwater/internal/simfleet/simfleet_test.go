@@ -84,8 +84,8 @@ func TestReplicasShowWhatThePrimaryCommitted(t *testing.T) {
 	if p.InRecovery || !r.InRecovery || p.SystemID != r.SystemID || p.Instance == r.Instance {
 		t.Errorf("looks: got %+v and %+v", p, r)
 	}
-	if p.Position == 0 || p.Position != r.Position {
-		t.Errorf("positions: got %d and %d, want the same", p.Position, r.Position)
+	if p.Position == 0 || p.Position != r.Position || p.Flushed != p.Position {
+		t.Errorf("positions: got %d, flushed %d, and %d, want the same", p.Position, p.Flushed, r.Position)
 	}
 }
 

@@ -133,7 +133,7 @@ func (p state) insert() uint64 {
 
 var sampleColumns = []uint32{
 	pgtype.BoolOID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID,
-	pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.TextOID, pgtype.Int8OID,
+	pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.TextOID, pgtype.Int8OID, pgtype.TextOID,
 }
 
 // sample answers postgres.SampleSQL, column by column.
@@ -144,9 +144,10 @@ func sample(s *session, _ []string) ([]any, string, string) {
 	n.catchUpLocked()
 	_, port, _ := net.SplitHostPort(n.addr)
 	instance := strconv.FormatFloat(float64(n.started.UnixMicro())/1e6, 'f', 6, 64) + ":" + port
-	var position, received, file, receivedTLI, receiver any
+	var position, received, file, receivedTLI, receiver, flushed any
 	if n.primary {
 		position, file = postgres.FormatLSN(f.mu.writes.insert()), "00000001"
+		flushed = postgres.FormatLSN(f.mu.writes.pos) // nothing is held back
 	} else {
 		position, received = postgres.FormatLSN(n.replayed.pos), postgres.FormatLSN(n.received.pos)
 		if n.receiving() {
@@ -155,7 +156,7 @@ func sample(s *session, _ []string) ([]any, string, string) {
 	}
 	return []any{
 		!n.primary, "7000000000000000001", instance, position, received, file,
-		receivedTLI, "1", receiver, n.paused, true, "breakwater", int64(segmentSize),
+		receivedTLI, "1", receiver, n.paused, true, "breakwater", int64(segmentSize), flushed,
 	}, "", ""
 }
 
