@@ -18,7 +18,11 @@ type looks struct {
 	positions memory // where the primary was seen
 	witnesses memory // what replicas had received while the primary was unknown
 	wall      int64  // wall clock minus the Set's clock at the last look
+	gap       gap    // the last time for which the primary was not seen
 }
+
+// gap is from the last good look at the primary before it was lost to the return of the first one after that.
+type gap struct{ from, to int64 }
 
 // suspendJump is a step of the wall clock against the monotonic one that is taken
 // for a suspended machine, whose monotonic clock stood still.
@@ -74,12 +78,26 @@ func (s *Set) recordPrimary(l looked, err error) *view {
 	s.looks.primary, s.looks.known = l, true
 	s.looks.positions.record(l.Position, l.flushed(), l.sent, l.recv)
 	s.looks.witnesses.reset()
+	s.noteGapLocked(l)
 	s.primarySeen.Store(l.sent)
 	for _, n := range *s.replicas.Load() {
 		n.last.prove(l)
 		s.judgeLocked(n)
 	}
 	return v
+}
+
+// noteGapLocked is for a primary that was lost and is back: what replicas hold of what it has written since, their next
+// samples tell, which are taken at once. Until then their old ones say what they said before (REQ-R14).
+func (s *Set) noteGapLocked(l looked) {
+	from := s.primarySeen.Load()
+	if from == never || sub(l.recv, from) <= s.settings.Load().lost() {
+		return
+	}
+	s.looks.gap = gap{from, l.recv}
+	for _, n := range *s.replicas.Load() {
+		n.demand.nudge()
+	}
 }
 
 func primaryView(l looked, err error) *view {
@@ -213,6 +231,9 @@ func (s *Set) judgeLocked(n *node) *view {
 	v.condition, v.detail = s.conditionLocked(n)
 	if last.ok {
 		v.position, v.sampledAt, v.took = last.Position, last.recv, last.recv-last.sent
+		if last.recv < s.looks.gap.to {
+			v.seen = s.looks.gap.from
+		}
 		v.system, v.timeline, v.pace = last.SystemID, last.timeline, last.pace
 		v.doubt, v.down, v.paused = last.doubt, last.ReceiverDown, last.ReplayPaused
 		v.lo = max(loOf(&s.looks.positions, last), loOf(&s.looks.witnesses, last))

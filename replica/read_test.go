@@ -409,3 +409,33 @@ func TestSetsDecideForThemselves(t *testing.T) {
 		}
 	})
 }
+
+// REQ-R14: a primary that comes back has moved on before the replicas are sampled again. They are not taken for late
+// by samples from before: reads that accept it go on, and the new samples are taken at once.
+func TestPrimaryComesBack(t *testing.T) {
+	inBubble(t, 2, nil, func(c *cluster) {
+		c.writing(3*time.Second, c.r...)
+		c.primary.fail(errors.New("connection refused"))
+		time.Sleep(5 * time.Second)
+		accept := replica.Requirement{AcceptUnverified: true}
+		if got := c.picks(1, accept); got[""] > 0 {
+			t.Fatal("within the grace: refused")
+		}
+		c.write(c.position(c.primary)+100, c.r...)
+		for _, r := range c.r {
+			r.slow(100 * time.Millisecond) // so that their new samples take a while
+		}
+		c.primary.fail(nil)
+		back := time.Now()
+		for c.Eligible(replica.Requirement{}) == 0 {
+			if got := c.picks(10, accept); got[""] > 0 {
+				_, err := c.Pick(accept)
+				t.Fatalf("%v after it came back: %v", time.Since(back), err)
+			}
+			c.writing(20*time.Millisecond, c.r...)
+		}
+		if took := time.Since(back); took > 1700*time.Millisecond { // a calm interval, and its jitter
+			t.Errorf("verified again after %v", took)
+		}
+	})
+}

@@ -15,6 +15,7 @@ type view struct {
 	lo        int64 // evidence of lag, as of the sample
 	sampledAt int64 // when the look had returned
 	took      int64 // how long the look took
+	seen      int64 // when the primary had last been seen, if it was lost and came back only after the sample; else 0
 	position  uint64
 	system    string  // of the newest sample; on the primary, of the newest good one
 	timeline  uint32  // likewise; 0: not known
@@ -57,6 +58,9 @@ func (v *view) lacks(p *Position) Condition {
 
 // within is check without the position that the read asks for.
 func (v *view) within(now int64, s *Settings, r *Requirement, primarySeen int64) (c Condition, unverified bool) {
+	if v.seen != 0 {
+		primarySeen = v.seen
+	}
 	switch {
 	case v.condition != Fit:
 		return v.condition, false
