@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -275,6 +276,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		write("big.yaml", strings.Repeat("#\n", maxSize/2)+"#"):      ":1:1: the file is over 1 MiB:",
 		write("latin1.yaml", "endpoints: {}\n# gr\xfc\xdfe\n"):       ":2:5: the file is not UTF-8 from here on: save",
 		write("utf16.yaml", "\xff\xfee\x00n\x00"):                    ":1:1: the file is not UTF-8",
+		write("mark.yaml", "\ufeffendpoints: a: b\n"):                ":1:13: the file is no YAML: mapping values are not allowed",
 		write("nul.yaml", "endpoints: {\x00}\n"):                     ":1:13: the file has the invisible character U+0000: remove",
 		write("mac.yaml", "endpoints: {}\rsettings: {}\r"):           ":1:14: the file has a carriage return without a line feed",
 		write("next-line.yaml", "endpoints: {}\u0085settings: {}\n"): ":1:14: the file has the invisible character U+0085",
@@ -287,6 +289,20 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 	if _, err := Load(write("just.yaml", "endpoints: {}\n"+strings.Repeat("#", maxSize-14))); err != nil {
 		t.Errorf("1 MiB: got %v, want none", err)
+	}
+}
+
+// A pick keeps its candidates as the bits of one word: 64.
+func TestMostReplicas(t *testing.T) {
+	for n, want := range map[int]string{64: "", 65: "f:3:1: replicas has 65 nodes: give at most 64"} {
+		text := "primary: {dsn: host=h}\nreplicas:\n"
+		for i := range n {
+			text += fmt.Sprintf("- {name: r%d, dsn: host=h}\n", i)
+		}
+		_, err := Parse("f", []byte(text))
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%d: got %v, want %q", n, err, want)
+		}
 	}
 }
 

@@ -56,14 +56,10 @@ func (r *reader) primary(at place, db *pgxread.Config) {
 	db.PrimaryReadsDSN = r.dsn(at, given, reads, "reads_dsn", "PrimaryReadsDSN.DSN")
 }
 
-const mostReplicas = 64
-
 func (r *reader) replicas(at place, db *pgxread.Config) {
 	at.secret = true
 	items := r.list(at)
-	if len(items) > mostReplicas {
-		r.fault(at, "has %d nodes: give at most %d", len(items), mostReplicas)
-	}
+	r.places["replica: Replicas"] = at // their number
 	db.Replicas = make([]pgxread.Node, len(items))
 	for i, item := range items {
 		lib := fmt.Sprintf("Replicas[%d]", i)
