@@ -295,11 +295,11 @@ func TestFilesThatAreRefused(t *testing.T) {
 // A pick keeps its candidates as the bits of one word: 64.
 func TestMostReplicas(t *testing.T) {
 	for n, want := range map[int]string{64: "", 65: "f:3:1: replicas has 65 nodes: give at most 64"} {
-		text := "primary: {dsn: host=h}\nreplicas:\n"
+		text := []byte("primary: {dsn: host=h}\nreplicas:\n")
 		for i := range n {
-			text += fmt.Sprintf("- {name: r%d, dsn: host=h}\n", i)
+			text = fmt.Appendf(text, "- {name: r%d, dsn: host=h}\n", i)
 		}
-		_, err := Parse("f", []byte(text))
+		_, err := Parse("f", text)
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%d: got %v, want %q", n, err, want)
 		}
