@@ -12,7 +12,7 @@ import (
 // Every fault is told at once, with its field and its mend.
 func TestOpenNamesEveryFault(t *testing.T) {
 	ok := "host=localhost"
-	_, err := pgxread.Open(t.Context(), pgxread.Config{
+	cfg := pgxread.Config{
 		Primary: pgxread.Node{},
 		Replicas: []pgxread.Node{
 			{Name: "a", DSN: "host=h port=x"},
@@ -24,9 +24,13 @@ func TestOpenNamesEveryFault(t *testing.T) {
 		Settings:       replica.Settings{Trip: 100 * time.Millisecond, Reenter: 200 * time.Millisecond},
 		ConnectTimeout: -1,
 		SlowCall:       -1,
-	})
+	}
+	_, err := pgxread.Open(t.Context(), cfg)
 	if err == nil {
 		t.Fatal("no error")
+	}
+	if checked := cfg.Check(); checked == nil || checked.Error() != err.Error() {
+		t.Errorf("Check: got %v, want what Open says:\n%v", checked, err)
 	}
 	for _, want := range []string{
 		"Primary.DSN is empty: give", "Replicas[0] (a).DSN does not parse", "port",
@@ -37,6 +41,21 @@ func TestOpenNamesEveryFault(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error says nothing of %q:\n%v", want, err)
 		}
+	}
+}
+
+// Check finds what only the Set would say, and takes what is in order.
+func TestCheck(t *testing.T) {
+	cfg := pgxread.Config{
+		Primary: pgxread.Node{DSN: "host=h"}, Replicas: []pgxread.Node{{Name: "a", DSN: "host=i"}},
+		PrimaryReadsDSN: "host=h user=reads",
+	}
+	if err := cfg.Check(); err != nil {
+		t.Errorf("in order: got %v", err)
+	}
+	cfg.Settings.Reenter = time.Hour
+	if err := cfg.Check(); err == nil || !strings.Contains(err.Error(), "replica: Reenter is 1h0m0s, above Trip") {
+		t.Errorf("settings: got %v, want the fault of Reenter", err)
 	}
 }
 

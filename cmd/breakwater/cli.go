@@ -18,7 +18,7 @@ import (
 // Exit statuses. Scripts depend on them.
 const (
 	exitHeld        = 0
-	exitFailed      = 1 // an expectation did not hold, or the lab could not run
+	exitFailed      = 1 // an expectation did not hold, a file has a fault, or the lab could not run
 	exitUsage       = 2
 	exitInterrupted = 130
 )
@@ -156,7 +156,7 @@ func newRoot(args []string, out, errOut io.Writer) *cobra.Command {
 	})
 	root.Version = version()
 	root.SetVersionTemplate("breakwater {{.Version}}\n") // as command version prints it
-	root.AddCommand(newLab(args, out, errOut), newVersion(out))
+	root.AddCommand(newLab(args, out, errOut), newCheck(out, errOut), newVersion(out))
 	strict(root)
 	return root
 }

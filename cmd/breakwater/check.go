@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
+	"github.com/breakwater-go/breakwater/readpath"
+)
+
+const checkHelp = `Read a configuration file and tell every fault in it, one a line, as FILE:LINE:COLUMN: field is value: mend.
+docs/configuration.md has every key with its default.
+
+The environment variables that the file names must be set, as they must be where it is used. No connection
+string is ever shown.
+
+With --connect each connection string is tried too, all at once, for at most 5 s: what server answers, whether
+it is the primary or a replica of it, and whether its role may see what the samplers need.
+
+Exit status:
+  0    the file is fine
+  1    it has a fault, or cannot be read, or with --connect a node is not as it must be
+  2    wrong usage
+  130  interrupted while it was connecting`
+
+func newCheck(out, errOut io.Writer) *cobra.Command {
+	var connect bool
+	c := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a configuration file: every fault with its line and column",
+		Long:  checkHelp,
+		Args:  oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			return check(c.Context(), args[0], connect, out, errOut)
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+	}
+	c.Flags().BoolVar(&connect, "connect", false, "connect to every node and tell what is there")
+	return c
+}
+
+func oneFile(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return usageError{fmt.Errorf("%s: no file; name the configuration file, see %s --help", c.CommandPath(), c.CommandPath())}
+	case len(args) > 1:
+		return usageError{fmt.Errorf("%s: unexpected argument %q; give one file, see %s --help", c.CommandPath(), args[1], c.CommandPath())}
+	}
+	return nil
+}
+
+func check(ctx context.Context, file string, connect bool, out, errOut io.Writer) error {
+	c, err := config.Load(file) //nolint:contextcheck // it waits for nothing but the disk
+	if err != nil {
+		fmt.Fprintln(errOut, err)
+		return errFailed
+	}
+	if connect && !c.HasNodes() {
+		fmt.Fprintf(errOut, "%s:1:1: primary is missing: --connect needs nodes; name them, or leave --connect out\n", file)
+		return errFailed
+	}
+	if _, err := fmt.Fprintf(out, "%s: fine: %s\n", file, holds(c)); err != nil || !connect {
+		return err
+	}
+	return checkNodes(ctx, c, connectWithin, out, errOut)
+}
+
+// holds says in words what a file has.
+func holds(c *config.Config) string {
+	var parts []string
+	if c.HasNodes() {
+		parts = append(parts, "a primary and "+count(len(c.DB.Replicas), "replica")+named(c))
+	}
+	if p := c.ReadPath; p != nil {
+		parts = append(parts, "degraded mode for "+count(len(p.Endpoints), "endpoint")+byClass(p))
+	}
+	if len(parts) == 0 {
+		return "settings only"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func named(c *config.Config) string {
+	names := make([]string, len(c.DB.Replicas))
+	for i, n := range c.DB.Replicas {
+		names[i] = n.Name
+	}
+	return listed(names)
+}
+
+func byClass(p *readpath.Config) string {
+	counts := map[readpath.Class]int{}
+	for _, e := range p.Endpoints {
+		counts[e.Class]++
+	}
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[class], class))
+	}
+	return listed(parts)
+}
+
+func listed(parts []string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

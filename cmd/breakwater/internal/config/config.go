@@ -1,0 +1,90 @@
+// Package config reads the configuration file, docs/configuration.md. All faults of a file are
+// told at once, each with its line, column and mend; none shows a connection string.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/breakwater-go/breakwater/pgxread"
+	"github.com/breakwater-go/breakwater/readpath"
+)
+
+// Config is what a file says.
+type Config struct {
+	// DB has the nodes and the settings of the replica set. Without nodes in the file its
+	// Primary.DSN is empty.
+	DB pgxread.Config
+	// ReadPath is nil unless the file has degraded_mode or endpoints. It lacks Backend, Cache and
+	// Observer.
+	ReadPath *readpath.Config
+	// StaleCache says that ReadPath wants a Cache; without one no stale answer is kept.
+	StaleCache bool
+
+	nodes  bool // the file has nodes
+	reader *reader
+}
+
+// maxSize is the size above which a file is refused, in bytes.
+const maxSize = 1 << 20
+
+// Load reads a file and the environment variables that it names. The error is a FaultErrors.
+func Load(name string) (*Config, error) {
+	text, err := read(name)
+	if err != nil {
+		return nil, FaultErrors{{File: name, Line: 1, Column: 1, Path: theFile, Text: err.Error()}}
+	}
+	return Parse(name, text)
+}
+
+// Parse is Load for the text of a file.
+func Parse(name string, text []byte) (*Config, error) {
+	r := &reader{file: name, places: map[string]place{}, faulty: map[string]bool{}}
+	c := &Config{StaleCache: true, reader: r}
+	if root := r.document(text); root != nil {
+		r.top(place{node: root}, c)
+		r.ask(c)
+	}
+	if len(r.faults) > 0 {
+		return nil, r.faults.sorted()
+	}
+	return c, nil
+}
+
+// HasNodes tells whether the file names nodes.
+func (c *Config) HasNodes() bool { return c.nodes }
+
+// Fault is what is wrong with a value of the file, by the name that pgxread has for it, such as
+// "Replicas[0].DSN".
+func (c *Config) Fault(field, text string) Fault {
+	at := c.reader.places["pgxread: "+field]
+	return Fault{File: c.reader.file, Line: at.node.Line, Column: at.node.Column, Path: at.path, Text: text}
+}
+
+func read(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.New("is a directory: name a file")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	switch {
+	case err != nil:
+		return nil, unreadable(err)
+	case len(text) > maxSize:
+		return nil, errors.New("is over 1 MiB: a configuration is smaller; name another file")
+	}
+	return text, nil
+}
+
+func unreadable(err error) error {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		err = path.Err
+	}
+	return fmt.Errorf("cannot be read, %w: name a file that can", err)
+}

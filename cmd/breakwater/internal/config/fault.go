@@ -1,0 +1,43 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// theFile is the path of a fault of the file as a whole.
+const theFile = "the file"
+
+// A Fault is one fault of a file. Lines and columns count from 1, columns in characters.
+type Fault struct {
+	File         string
+	Line, Column int
+	Path         string // of the field, such as settings.open.base
+	Text         string // what is wrong with it, and the mend
+}
+
+// String is the fault in one line, in the form that editors jump by.
+func (f Fault) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s %s", f.File, f.Line, f.Column, f.Path, f.Text)
+}
+
+// FaultErrors are those of one file, in the order of their places.
+type FaultErrors []Fault
+
+// Error lists the faults, one a line.
+func (f FaultErrors) Error() string {
+	lines := make([]string, len(f))
+	for i, one := range f {
+		lines[i] = one.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (f FaultErrors) sorted() FaultErrors {
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return f
+}

@@ -1,0 +1,13 @@
+package pgxread
+
+// Check returns the faults of c for which Open would refuse it, joined, and opens nothing: for
+// a configuration that is read while another one is in use. What Configure does is not seen. No error
+// holds a DSN. The environment variables that PostgreSQL's clients know are read, as Open reads them.
+func (c *Config) Check() error {
+	db := &DB{cfg: *c}
+	db.cfg.withDefaults()
+	if _, err := db.plans(); err != nil {
+		return err // with those of the settings
+	}
+	return db.cfg.settingsFault()
+}
