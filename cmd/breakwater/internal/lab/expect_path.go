@@ -18,9 +18,15 @@ func (v *verdict) path(s *Summary) {
 		v.failf("errors is %d and refused is %d, expected the same: first error %q", s.Errors, s.Refused, s.FirstError)
 	}
 	v.atMost("primary_connections_max", float64(s.PrimaryConnectionsMax), float64(s.PrimaryConnectionsBefore+budgetRoom))
-	if s.RefusalP999 != nil {
-		v.speed(s, "refusal_p999_ms", *s.RefusalP999, 5)
+}
+
+// quick wants that refusals are decided at once. Where nodes die, some reads are refused that had waited for a dying one.
+func (v *verdict) quick(s *Summary) {
+	if s.RefusalP999 == nil {
+		v.failf("refusal_p999_ms is null, expected refusals")
+		return
 	}
+	v.speed(s, "refusal_p999_ms", *s.RefusalP999, 5)
 }
 
 func (s *Summary) class(c readpath.Class) BySource {
@@ -70,6 +76,7 @@ var inOrder = []string{"degraded", "recovering critical", "recovering critical d
 
 func expectAllLagging(v *verdict, s *Summary) {
 	v.path(s)
+	v.quick(s)
 	v.outage(s)
 	v.flat(s)
 	v.recovery(s, inOrder...)
@@ -87,12 +94,14 @@ func expectAllDead(v *verdict, s *Summary) {
 
 func expectRelapse(v *verdict, s *Summary) {
 	v.path(s)
+	v.quick(s)
 	v.outage(s)
 	v.recovery(s, slices.Concat(inOrder[:2], inOrder)...)
 }
 
 func expectColdCache(v *verdict, s *Summary) {
 	v.path(s)
+	v.quick(s)
 	v.modes(s, inOrder...) // no degradable read comes that would show when it is back
 	if s.LoadersMax != 1 {
 		v.failf("loaders_max_per_key is %d, expected 1", s.LoadersMax)

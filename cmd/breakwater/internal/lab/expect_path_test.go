@@ -20,6 +20,8 @@ var pathExpectations = []expectation{
 	{"last-standing", func(s *Summary) { s.Errors = 901 }, "errors is 901 and refused is 900, expected the same"},
 	{"own-writes", func(s *Summary) { s.PrimaryConnectionsMax = 22 }, "primary_connections_max is 22, expected at most 21"},
 	{"all-lagging", func(s *Summary) { s.RefusalP999 = new(5.1) }, "refusal_p999_ms is 5.1, expected at most 5"},
+	{"relapse", func(s *Summary) { s.RefusalP999 = new(5.1) }, "refusal_p999_ms is 5.1, expected at most 5"},
+	{"cold-cache", func(s *Summary) { s.RefusalP999 = nil }, "refusal_p999_ms is null"},
 
 	{"all-lagging", without(readpath.Critical, BySource{Primary: 199, Failed: 1}), "by_class.critical.primary is 199, expected at least 200"},
 	{"all-dead", without(readpath.Critical, BySource{Primary: 300}), "by_class.critical.failed is 0, expected at least 1"},

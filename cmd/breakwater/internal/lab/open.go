@@ -121,9 +121,10 @@ type tracer struct {
 // TraceQueryStart counts a probe: of the checks that are no look at what the node is.
 func (t *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	switch looks := q.SQL == postgres.SampleSQL || q.SQL == postgres.InstanceSQL; {
-	case pgxread.IsCheck(ctx) && !looks:
+	case looks:
+	case pgxread.IsCheck(ctx):
 		t.run.rec.probed(t.node, t.run.now())
-	case !pgxread.IsCheck(ctx) && t.node != t.run.primary().Name:
+	case t.node != t.run.primary().Name:
 		t.run.flights.enter(t.node)
 		return context.WithValue(ctx, flightKey{}, t.node)
 	}
