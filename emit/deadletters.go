@@ -15,22 +15,25 @@ import (
 type DeadLetters interface {
 	// Append stores a letter and returns once it is as safe as Durability says. Where there is no room
 	// it first evicts letters that are less important than l, the least important first and the oldest first among
-	// those, never one of priority 0, and returns them. An error that matches ErrFull says
-	// that l is as little important as what is stored: it is shed. One that matches ErrBackPressure: there is no room for a
-	// letter of priority 0, or the store failed. In both cases nothing of l is stored. ctx bounds the wait only: a letter may
-	// be stored although ctx has ended, and then counts as stored.
+	// those, never one of priority 0 nor a claimed one, and returns them. Room that the store reserves is
+	// for priority 0 only. An error that matches ErrFull says
+	// that l is as little important as what is stored: it is shed, and nothing was evicted. One that matches ErrBackPressure: there is
+	// no room for a letter of priority 0, or the store failed; one that matches ErrTooLarge: l could never be stored. Any error means that
+	// nothing of l is stored. ctx bounds the wait only: a letter may be stored although ctx has ended, and Append then returns nil.
+	// What l holds may change once Append has returned.
 	Append(ctx context.Context, l Letter) (evicted []Letter, err error)
 
 	// Claim takes up to n waiting letters of a consumer for an attempt: the most important first, the
-	// oldest first among those. Nobody else gets them until they are settled. A claim is as
+	// oldest first among those; with f.InOrder the oldest first. It returns none, and no error, where none matches. Nobody else gets them until they are settled. A claim is as
 	// durable as Durability says before it returns: a store that was closed or killed meanwhile gives each claimed letter
 	// back, waiting, with an attempt whose Err is AttemptCrashed (REQ-E7).
 	Claim(ctx context.Context, consumer string, f Filter, n int) ([]Letter, error)
 
-	// Settle ends the claims of letters of a consumer, all in one step.
+	// Settle ends the claims of letters of a consumer, all in one step. A Seq that is not claimed is
+	// passed over. After an error the letters are still claimed.
 	Settle(ctx context.Context, consumer string, results []Settlement) error
 
-	// Discard deletes the letters, waiting or parked, that match f, and returns how many.
+	// Discard deletes the letters, waiting or parked and not claimed, that match f, and returns how many.
 	Discard(ctx context.Context, consumer string, f Filter) (int, error)
 
 	// Unpark makes parked letters that match f wait again, and returns how many.
@@ -137,8 +140,13 @@ type Filter struct {
 	Parked     *bool     // nil: both; ignored by Claim, which takes waiting ones only
 	// Now is the time by which NotBefore is judged; zero: NotBefore is ignored.
 	Now time.Time
-	// Skip tells keys that are not to be claimed now, since an earlier letter of theirs is under way; nil: none.
+	// Skip tells keys that are not to be claimed now, since an earlier trigger of theirs is under way; nil: none. It
+	// is asked for keys other than "", must be quick and must not call the store. Claim alone looks at it.
 	Skip func(key string) bool
+	// InOrder has Claim take the oldest first whatever their priority, and of a key only what no earlier waiting or
+	// claimed letter precedes that is not taken with it: one that is claimed, not due by Now, or does not match, holds the later ones of
+	// its key back. Letters without a key, and parked ones, hold nothing back. Claim alone looks at it.
+	InOrder bool
 }
 
 // A Settlement is the result of an attempt at a claimed letter.

@@ -11,19 +11,19 @@ import (
 // emittest says what it must hold to.
 type Sink interface {
 	// Deliver hands the trigger over and returns nil once the consumer has taken it. It must
-	// return soon after ctx has ended. t belongs to the caller: it must not be changed, nor kept.
+	// return soon after ctx has ended. Data and Attributes belong to the caller: they must not be changed, nor kept.
 	//
 	// An error that matches ErrRejected says that the consumer will not take this trigger: it
 	// is parked (REQ-E15). One that is a *LaterError says from when on another attempt makes sense. Any
 	// other error, and a panic, is a failure of the consumer: the trigger is stored and replayed.
-	Deliver(ctx context.Context, t *Trigger) error
+	Deliver(ctx context.Context, t Trigger) error
 }
 
 // A SinkFunc is a Sink.
-type SinkFunc func(ctx context.Context, t *Trigger) error
+type SinkFunc func(ctx context.Context, t Trigger) error
 
 // Deliver calls f.
-func (f SinkFunc) Deliver(ctx context.Context, t *Trigger) error { return f(ctx, t) }
+func (f SinkFunc) Deliver(ctx context.Context, t Trigger) error { return f(ctx, t) }
 
 // ErrRejected matches the error of a trigger that its consumer will never take: no failure of
 // the consumer's health.
