@@ -16,24 +16,31 @@ import (
 // module that nobody imports. Tests may import what lies under internal/, and
 // examples below their own package, besides.
 var arrows = map[string][]string{
-	"internal/archtest":          {},
-	"internal/leaks":             {},
-	"internal/fleet":             {"internal/relay"},
-	"internal/relay":             {},
-	"breaker":                    {},
-	"limit":                      {}, // neither it nor breaker knows the other
-	"readpath":                   {"limit", "replica"},
-	"contrib/ottercache":         {"readpath"},
-	"readpath/httpread":          {"readpath", "replica"},
-	"breaker/httpbreaker":        {"breaker"},
-	"replica":                    {"breaker"},
-	"replica/postgres":           {"breaker", "replica"},
-	"pgxread":                    {"breaker", "readpath", "replica", "replica/postgres"},
-	"sqlread":                    {"breaker", "replica", "replica/postgres"},
-	"pgxread/examples/sqlcshape": {}, // what sqlc generates: it must not know us
-	"contrib/grpc":               {"breaker"},
-	"cmd/breakwater/...":         {anything},
-	"dev/...":                    {anything},
+	"internal/archtest":               {},
+	"internal/leaks":                  {},
+	"internal/fleet":                  {"internal/relay"},
+	"internal/relay":                  {},
+	"internal/httpwire":               {},
+	"internal/cloudevent":             {"emit"},
+	"emit":                            {},
+	"emit/httpsink":                   {"emit", "internal/cloudevent", "internal/httpwire"},
+	"emit/faultsink":                  {"emit", "internal/cloudevent"},
+	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "internal/cloudevent"},
+	"contrib/grpc/internal/retryinfo": {},
+	"breaker":                         {},
+	"limit":                           {}, // neither it nor breaker knows the other
+	"readpath":                        {"limit", "replica"},
+	"contrib/ottercache":              {"readpath"},
+	"readpath/httpread":               {"readpath", "replica"},
+	"breaker/httpbreaker":             {"breaker", "internal/httpwire"},
+	"replica":                         {"breaker"},
+	"replica/postgres":                {"breaker", "replica"},
+	"pgxread":                         {"breaker", "readpath", "replica", "replica/postgres"},
+	"sqlread":                         {"breaker", "replica", "replica/postgres"},
+	"pgxread/examples/sqlcshape":      {}, // what sqlc generates: it must not know us
+	"contrib/grpc":                    {"breaker", "contrib/grpc/internal/retryinfo"},
+	"cmd/breakwater/...":              {anything},
+	"dev/...":                         {anything},
 }
 
 // anything is what a program may import.
