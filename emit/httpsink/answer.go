@@ -22,6 +22,7 @@ const (
 	maxBody    = 64 << 10 // bytes of an answer's body that are read to keep the connection
 	maxExcerpt = 256      // bytes of an answer's body that are kept
 	minSecret  = 4        // bytes: shorter values are no secrets, and would blot out half of any text
+	minSegment = 12       // bytes: shorter segments of a path are words
 	blot       = "(hidden)"
 )
 
@@ -65,8 +66,13 @@ func (e *sendError) Unwrap() error { return e.cause }
 // secretsOf are the texts that no error may show.
 func secretsOf(c Config, u *url.URL) []string {
 	secrets := []string{u.RawQuery}
-	if path := u.EscapedPath(); len(path) > 1 {
-		secrets = append(secrets, path, u.Path)
+	for _, path := range []string{u.EscapedPath(), u.Path} {
+		secrets = append(secrets, path)
+		for segment := range strings.SplitSeq(path, "/") {
+			if len(segment) >= minSegment {
+				secrets = append(secrets, segment)
+			}
+		}
 	}
 	for _, values := range u.Query() {
 		secrets = append(secrets, values...)

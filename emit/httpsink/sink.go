@@ -67,7 +67,7 @@ func (s *Sink) Deliver(ctx context.Context, t emit.Trigger) error {
 	if err != nil {
 		return &sendError{text: "httpsink: " + s.shown + ": " + blotOut(err.Error(), secrets), cause: err}
 	}
-	defer resp.Body.Close()
+	defer closeBody(resp.Body)
 	return s.answer(resp, secrets)
 }
 
@@ -110,7 +110,7 @@ func (s *Sink) encode(header http.Header, t emit.Trigger) ([]byte, error) {
 	return cloudevent.Structured(t)
 }
 
-var errAuthorization = errors.New("Authorization returned what no header can hold")
+var errAuthorization = errors.New("authorization: the value is none that a header can have")
 
 func (s *Sink) authorize(ctx context.Context, header http.Header) error {
 	if s.config.Authorization == nil {
@@ -143,6 +143,9 @@ func (s *Sink) answer(resp *http.Response, secrets []string) error {
 	}
 	return err
 }
+
+// closeBody ends the request: what is left of the body costs the connection.
+func closeBody(body io.Closer) { _ = body.Close() }
 
 // drain reads what is left of a body, to a bound; what comes after it costs the connection. The body's context bounds the time.
 func drain(body io.Reader) { _, _ = io.Copy(io.Discard, io.LimitReader(body, maxBody)) }
