@@ -220,7 +220,7 @@ func TestStaleConnection(t *testing.T) {
 		sink := newSink(t, Config{URL: url, IdempotencyHeader: header})
 		for range 2 {
 			if err := sink.Deliver(t.Context(), trigger()); err != nil {
-				t.Errorf("%q: %v", header, err)
+				t.Fatalf("%q: %v", header, err)
 			}
 		}
 		for range 3 {
