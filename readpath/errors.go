@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/breakwater-go/breakwater/replica"
 )
 
 var (
@@ -47,6 +49,10 @@ func (e *RefusedError) Is(target error) bool {
 func (e *RefusedError) RetryAfter() time.Duration {
 	return e.after + rand.N(e.after/2+1) //nolint:gosec // spreads clients, guards nothing
 }
+
+// noRoom tells whether err is that of a read for which the primary has no room: in the budget, in its pool, or since
+// what should be the primary is none.
+func noRoom(err error) bool { return errors.Is(err, errNoRoom) || errors.Is(err, replica.ErrNoReplica) }
 
 func unknownError(endpoint string) error {
 	return fmt.Errorf("%w %q: register it in Config.Endpoints, or set Config.DefaultClass", ErrUnknownEndpoint, endpoint)

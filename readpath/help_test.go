@@ -14,6 +14,8 @@ import (
 // A fake is a Backend of one replica and a primary, whose loads return where they read.
 type fake struct {
 	eligible  atomic.Bool
+	late      atomic.Bool // it answers those who accept it, hi old
+	loads     atomic.Int64
 	saturated atomic.Bool
 	unsampled atomic.Bool
 	behind    atomic.Bool // for reads with a position
@@ -36,7 +38,15 @@ func (f *fake) WithRead(ctx context.Context, req replica.Requirement, info *Read
 }
 
 func (f *fake) Eligible(req replica.Requirement) bool {
+	return f.fresh(req) || f.takesLate(req)
+}
+
+func (f *fake) fresh(req replica.Requirement) bool {
 	return f.eligible.Load() && time.Duration(f.hi.Load()) <= orLimit(req.MaxStaleness)
+}
+
+func (f *fake) takesLate(req replica.Requirement) bool {
+	return f.late.Load() && time.Duration(f.hi.Load()) <= req.AcceptLate && !(f.behind.Load() && !req.Position.IsZero())
 }
 
 func (f *fake) Sampled() bool { return !f.unsampled.Load() }
@@ -51,6 +61,7 @@ func orLimit(d time.Duration) time.Duration {
 // load is a read that returns the name of its node.
 func (f *fake) load(ctx context.Context) (string, error) {
 	a := ctx.Value(fakeKey{}).(asked)
+	f.loads.Add(1)
 	*a.info = ReadInfo{PickedAt: time.Now(), Attempts: 1}
 	if a.req.PrimaryOnly {
 		return f.loadPrimary(ctx, a)
@@ -60,7 +71,10 @@ func (f *fake) load(ctx context.Context) (string, error) {
 		return "", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Saturated}}}
 	case f.behind.Load() && !replica.PositionFrom(ctx).IsZero():
 		return "", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Behind}}}
-	case !f.Eligible(a.req):
+	case f.fresh(a.req):
+	case f.takesLate(a.req):
+		a.info.Late = true
+	default:
 		return "", fmt.Errorf("query: %w", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Late}}})
 	}
 	a.info.Node, a.info.Hi = "r1", time.Duration(f.hi.Load())

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-go/breakwater/replica"
 )
 
-var acceptsLate = replica.Requirement{AcceptLate: time.Minute} //nolint:gochecknoglobals // a constant
+var acceptsLate = replica.Requirement{AcceptLate: time.Minute}
 
 // late has all replicas replay nothing any more for d, while the primary goes on.
 func (c *cluster) late(d time.Duration) (since time.Time) {
