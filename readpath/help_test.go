@@ -15,7 +15,6 @@ import (
 type fake struct {
 	eligible  atomic.Bool
 	late      atomic.Bool // it answers those who accept it, hi old
-	loads     atomic.Int64
 	saturated atomic.Bool
 	unsampled atomic.Bool
 	behind    atomic.Bool // for reads with a position
@@ -46,7 +45,7 @@ func (f *fake) fresh(req replica.Requirement) bool {
 }
 
 func (f *fake) takesLate(req replica.Requirement) bool {
-	return f.late.Load() && time.Duration(f.hi.Load()) <= req.AcceptLate && !(f.behind.Load() && !req.Position.IsZero())
+	return f.late.Load() && req.AcceptLate > 0 && time.Duration(f.hi.Load()) <= req.AcceptLate && (!f.behind.Load() || req.Position.IsZero())
 }
 
 func (f *fake) Sampled() bool { return !f.unsampled.Load() }
@@ -61,7 +60,6 @@ func orLimit(d time.Duration) time.Duration {
 // load is a read that returns the name of its node.
 func (f *fake) load(ctx context.Context) (string, error) {
 	a := ctx.Value(fakeKey{}).(asked)
-	f.loads.Add(1)
 	*a.info = ReadInfo{PickedAt: time.Now(), Attempts: 1}
 	if a.req.PrimaryOnly {
 		return f.loadPrimary(ctx, a)

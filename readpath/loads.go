@@ -83,14 +83,9 @@ func loadOnce[T any](ctx context.Context, r *Router, c Call, load func(context.C
 		return Result[T]{}, errNoRoom
 	}
 	if first {
-		startLoad(ctx, r, c, p, permit, load)
+		go runLoad(ctx, r, c, p, permit, load)
 	}
 	return await[T](ctx, p, s.Degradable.MaxWait)
-}
-
-// startLoad is apart, so that a read for which there is no room does not pay for what the goroutine holds.
-func startLoad[T any](ctx context.Context, r *Router, c Call, p *pending, permit limit.Permit, load func(context.Context) (T, error)) {
-	go runLoad(ctx, r, c, p, permit, load)
 }
 
 // runLoad is the loader of a key. What it reads is in the cache before anybody hears of it.
