@@ -52,7 +52,7 @@ type Budget struct {
 	Rate float64
 	// Burst is at least 1. Default: 200.
 	Burst int
-	// Concurrent is at least 1. Default: 20.
+	// Concurrent is at least 1. With pgxread no more than the connections of the primary's pool for reads help. Default: 20.
 	Concurrent int
 	// CriticalShare is the share of Burst that is kept for critical reads, from 0 to below 1;
 	// negative: none. Default: 0.5.
