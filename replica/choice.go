@@ -14,10 +14,10 @@ type Choice struct {
 	node       *node
 	view       *view  // what was known at the pick; nil on the primary
 	now, limit int64  // the instant of the pick, and the bound that Hi was compared with
-	late       int64  // the bound that Hi was compared with in its place, of a late read; 0: it is none
 	floor      uint64 // the LSN that the read asked for, on the timeline of view; 0: none
 	permit     breaker.Permit
 	unverified bool
+	late       bool // limit is Requirement.AcceptLate; there is no permit
 	done       bool
 }
 
@@ -64,7 +64,7 @@ func (c *Choice) Unverified() bool { return c.unverified }
 // Done reports how the read ended; Config.Classify says what that means for the
 // node. It counts once; later calls do nothing.
 func (c *Choice) Done(err error) {
-	if c.late != 0 {
+	if c.late {
 		c.DoneAs(c.node.breaker.Classify(err), err)
 		return
 	}
@@ -78,7 +78,7 @@ func (c *Choice) DoneAs(o breaker.Outcome, err error) {
 	if !c.leave() {
 		return
 	}
-	if c.late != 0 {
+	if c.late {
 		c.node.doneLate(o)
 		return
 	}
@@ -103,7 +103,7 @@ func (c *Choice) Eligible() bool {
 		return false
 	case c.view == nil:
 		return n.view.Load().condition != NotPrimary
-	case c.late != 0:
+	case c.late:
 		return c.eligibleLate()
 	case !n.admits():
 		return false

@@ -9,7 +9,7 @@ import (
 // pickLate chooses among the replicas whose only fault is lag, for a read that accepts that
 // (REQ-D5). Such a read takes a place under the node's cap, and no permit: it is no probe, and its
 // end closes nothing.
-func (s *Set) pickLate(nodes []*node, st *Settings, r *Requirement, now, limit int64) Choice {
+func (s *Set) pickLate(nodes []*node, st *Settings, r *Requirement, now int64) Choice {
 	for able := lateNodes(nodes, st, r, now); able != 0; {
 		i := better(able, nodes)
 		able &^= 1 << i
@@ -18,7 +18,7 @@ func (s *Set) pickLate(nodes []*node, st *Settings, r *Requirement, now, limit i
 			continue
 		}
 		if v := n.view.Load(); n.takesLate(v, now, st, r) {
-			return Choice{node: n, view: v, now: now, limit: limit, late: int64(r.AcceptLate), floor: r.Position.LSN}
+			return Choice{node: n, view: v, now: now, limit: int64(r.AcceptLate), floor: r.Position.LSN, late: true}
 		}
 		n.reads.Add(-1)
 	}
@@ -72,11 +72,11 @@ func (s *Set) AdmitsLate(name string) bool {
 
 // Late says that the replica may be staler than the read's bound, and was chosen because the read
 // accepts that (Requirement.AcceptLate). Staleness tells how stale at most.
-func (c *Choice) Late() bool { return c.late != 0 }
+func (c *Choice) Late() bool { return c.late }
 
 // eligibleLate is Eligible of a late read.
 func (c *Choice) eligibleLate() bool {
 	n := c.node
-	r := Requirement{AcceptLate: time.Duration(c.late), Position: c.position()}
+	r := Requirement{AcceptLate: time.Duration(c.limit), Position: c.position()}
 	return n.takesLate(n.view.Load(), n.set.now(), n.set.settings.Load(), &r)
 }
