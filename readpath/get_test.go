@@ -181,6 +181,9 @@ func TestOneLoaderAKey(t *testing.T) {
 		if res, _ := get(t, r, f, "product", "1"); res.Source != FromCache {
 			t.Errorf("afterwards: got %+v, want the cache", res)
 		}
+		if got := r.Stats().Reads[Degradable][FromPrimary]; got != 199 {
+			t.Errorf("answers of the primary: got %d, want 199", got)
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/limit"
+	"github.com/breakwater-go/breakwater/replica"
 )
 
 // loads are the loaders at the primary, one a key at a time, and none without a place at the primary. A loader outlives
@@ -85,7 +86,11 @@ func loadOnce[T any](ctx context.Context, r *Router, c Call, load func(context.C
 	if first {
 		go runLoad(ctx, r, c, p, permit, load)
 	}
-	return await[T](ctx, p, s.Degradable.MaxWait)
+	res, err := await[T](ctx, p, s.Degradable.MaxWait)
+	if err == nil {
+		r.count(Degradable, FromPrimary) // of one read, as many answers as callers
+	}
+	return res, err
 }
 
 // runLoad is the loader of a key. What it reads is in the cache before anybody hears of it.
@@ -103,7 +108,7 @@ func runLoad[T any](ctx context.Context, r *Router, c Call, p *pending, permit l
 	defer cancel()
 	letGo := context.AfterFunc(r.closed, cancel) //nolint:contextcheck // the end of the Router, not of a caller
 	defer letGo()
-	res, info, err := readPrimary(ctx, r, Degradable, load)
+	res, info, err := read(ctx, r, replica.Requirement{PrimaryOnly: true}, load)
 	if err == nil {
 		r.remember(c, res.Value, info)
 	}
