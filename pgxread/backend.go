@@ -15,7 +15,7 @@ type backend struct{ db *DB }
 
 // WithRead is WithRead and WithInfo.
 func (backend) WithRead(ctx context.Context, req replica.Requirement, info *readpath.ReadInfo) context.Context {
-	return withIntent(ctx, func(in *intent) { in.read, in.req, in.info = true, req, info })
+	return withIntent(ctx, func(in *intent) { in.read, in.req, in.info, in.merges = true, req, info, true })
 }
 
 // Eligible asks the Set.

@@ -34,6 +34,7 @@ type call struct {
 	parent  context.Context // the caller's; immutable
 	timeout time.Duration   // 0: none; immutable
 	begun   time.Time       // immutable
+	late    bool            // a read that accepts a late node: it may connect to one; immutable once it has begun to wait
 	stage   atomic.Uint32   // a stage; also written by the goroutine that connects
 	time    timing
 
@@ -107,6 +108,15 @@ func reached(ctx context.Context, s stage) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.stage.Store(uint32(s))
 	}
+}
+
+// admitsCall is what tells whether the call whose context ctx is may make a connection to n; any other
+// request is judged as a read that wants a fresh node.
+func (n *node) admitsCall(ctx context.Context) func() bool {
+	if c, ok := ctx.Value(callKey{}).(*call); ok && c.late {
+		return n.admitsLate
+	}
+	return n.admits
 }
 
 // newCall starts the clock of a call on n, which began at that instant.

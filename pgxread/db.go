@@ -161,7 +161,7 @@ func (db *DB) Set() *replica.Set { return db.set }
 
 // Pool is the pool of the node called name, nil if there is none. What is done
 // through it is not watched: its failures count for nobody, its timeouts are its caller's. A
-// replica's pool still refuses to connect while the replica's breaker is not closed.
+// replica's pool still refuses to connect for it while the replica's breaker is not closed.
 func (db *DB) Pool(name string) *pgxpool.Pool {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -17,6 +17,7 @@ type intent struct {
 	read    bool
 	req     replica.Requirement
 	info    *ReadInfo
+	merges  bool          // info tells of all statements under the context together
 	timeout time.Duration // 0: Config.CallTimeout; negative: none
 }
 
@@ -50,7 +51,7 @@ func WithRead(ctx context.Context, req replica.Requirement) context.Context {
 
 // WithInfo has the reads under ctx fill in info; writes leave it alone.
 func WithInfo(ctx context.Context, info *ReadInfo) context.Context {
-	return withIntent(ctx, func(in *intent) { in.info = info })
+	return withIntent(ctx, func(in *intent) { in.info, in.merges = info, false })
 }
 
 // WithCallTimeout sets the call timeout of the calls under ctx in place of
@@ -63,9 +64,14 @@ func (in *intent) picked(choice *replica.Choice) {
 	if in.info == nil {
 		return
 	}
+	earlier := *in.info
 	in.info.Node, in.info.Primary, in.info.Unverified = choice.Name(), choice.Primary(), choice.Unverified()
 	in.info.Lo, in.info.Hi = choice.Staleness()
 	in.info.PickedAt = choice.At()
+	in.info.Late = choice.Late()
+	if in.merges {
+		in.info.Merge(earlier)
+	}
 }
 
 func (in *intent) attempts(n int) {

@@ -100,7 +100,8 @@ func (p *plan) open(ctx context.Context, cfg *Config) (replica.Node, error) {
 func (n *node) hook(c *pgxpool.Config) {
 	before, ping := c.BeforeConnect, c.ShouldPing
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
-		if !IsCheck(ctx) && !n.admits() {
+		admits := n.admitsCall(ctx)
+		if !IsCheck(ctx) && !admits() {
 			return errFenced
 		}
 		reached(ctx, stageConnect)
@@ -109,7 +110,7 @@ func (n *node) hook(c *pgxpool.Config) {
 				return err
 			}
 		}
-		guard(ctx, cc, n.admits)
+		guard(ctx, cc, admits)
 		return nil
 	}
 	c.AfterConnect = n.confirmed(c.AfterConnect, c.ConnConfig.ConnectTimeout)
@@ -159,6 +160,11 @@ func (n *node) confirm(ctx context.Context, conn *pgx.Conn, limit time.Duration)
 // admits tells whether a request may make a connection to n.
 func (n *node) admits() bool {
 	return !n.joined.Load() || n.db.set.Admits(n.name)
+}
+
+// admitsLate is admits for a read that accepts a late replica.
+func (n *node) admitsLate() bool {
+	return !n.joined.Load() || n.db.set.AdmitsLate(n.name)
 }
 
 // probe makes the trivial read that re-admits a replica; its connection stays in the

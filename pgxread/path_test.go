@@ -6,8 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/pgxread"
 	"github.com/breakwater-go/breakwater/readpath"
+	"github.com/breakwater-go/breakwater/replica"
 )
 
 // behaviours-routing 30, 31; REQ-D4, REQ-D6, REQ-D8: replay is paused on every replica. Critical reads go
@@ -75,3 +79,78 @@ func TestPathDegradesAndRecovers(t *testing.T) {
 		t.Errorf("recovered, sheddable: got %+v, %v", res, err)
 	}
 }
+
+// REQ-R17: one replica is left. What overflows its pool is answered by its class; the path stays normal and the
+// breaker closed, and the next read is the replica's again.
+func TestOverflowOfTheLastReplica(t *testing.T) {
+	w := open(t, quick(), []string{"r1", "r2"}, conns(2))
+	w.usable(t, "r1", "r2")
+	must(t, w.Set().Breaker("r2").Force(breaker.ForcedOpen, "drill"))
+	const burst = 6
+	router, err := readpath.New(readpath.Config{
+		Backend: w.Backend(),
+		Endpoints: map[string]readpath.Endpoint{
+			"balance": {Class: readpath.Critical},
+			"product": {Class: readpath.Degradable, Default: -1},
+			"related": {Class: readpath.Sheddable},
+		},
+		Budget:     readpath.Budget{Rate: 0.001, Burst: burst},
+		Degradable: readpath.DegradablePolicy{LateReplicas: time.Minute},
+		Cache:      &oneEntry{},
+	})
+	must(t, err)
+	t.Cleanup(router.Close)
+	get := func(endpoint, key string) (readpath.Result[int], error) {
+		return readpath.Get(t.Context(), router, readpath.Call{Endpoint: endpoint, Key: key}, func(ctx context.Context) (n int, err error) {
+			err = w.QueryRow(ctx, "SELECT 7").Scan(&n)
+			return n, err
+		})
+	}
+	want := func(endpoint, key string, source readpath.Source, stale bool) {
+		t.Helper()
+		if res, err := get(endpoint, key); err != nil || res.Source != source || res.Stale != stale {
+			t.Errorf("%s: got %+v, %v; want %v, stale: %v", endpoint, res, err, source, stale)
+		}
+	}
+	want("product", "cached", readpath.FromReplica, false)
+	var held []pgx.Tx
+	for range 2 {
+		tx, err := w.Reader(replica.Requirement{}).Begin(t.Context())
+		must(t, err)
+		held = append(held, tx)
+	}
+	for range burst / 2 {
+		want("product", "cached", readpath.FromCache, true)
+		want("product", "", readpath.FromPrimary, false)
+	}
+	want("product", "", readpath.FromDefault, true) // the rest is kept
+	for range burst / 2 {
+		want("balance", "", readpath.FromPrimary, false)
+	}
+	if _, err := get("balance", ""); !errors.Is(err, readpath.ErrDegraded) {
+		t.Errorf("critical, beyond the budget: got %v, want ErrDegraded", err)
+	}
+	if _, err := get("related", ""); !errors.Is(err, readpath.ErrShed) {
+		t.Errorf("sheddable: got %v, want ErrShed", err)
+	}
+	if s := router.Stats(); s.Mode != readpath.Normal || s.DegradedFor != 0 {
+		t.Errorf("mode %v, degraded for %v; want normal, never", s.Mode, s.DegradedFor)
+	}
+	if b := w.stats("r1").Breaker; b.State != breaker.Closed || b.Failures != 0 || b.Openings != 0 {
+		t.Errorf("r1: breaker %v, %d failures, %d openings; want closed with none", b.State, b.Failures, b.Openings)
+	}
+	for _, tx := range held {
+		must(t, tx.Rollback(t.Context()))
+	}
+	want("related", "", readpath.FromReplica, false)
+	want("balance", "", readpath.FromReplica, false)
+}
+
+// oneEntry is a Cache of one answer, for a test that reads from one goroutine.
+type oneEntry struct {
+	key   readpath.CacheKey
+	entry readpath.Entry
+}
+
+func (c *oneEntry) Get(k readpath.CacheKey) (readpath.Entry, bool) { return c.entry, c.key == k }
+func (c *oneEntry) Set(k readpath.CacheKey, e readpath.Entry)      { c.key, c.entry = k, e }

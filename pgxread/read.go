@@ -71,7 +71,7 @@ func (db *DB) pick(ctx context.Context, in *intent, req replica.Requirement) (*c
 		n = db.reads
 	}
 	c := newCall(ctx, n, in, choice.At())
-	c.choice, c.read = choice, true
+	c.choice, c.read, c.late = choice, true, choice.Late()
 	return c, nil
 }
 

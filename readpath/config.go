@@ -52,7 +52,7 @@ type Budget struct {
 	Rate float64
 	// Burst is at least 1. Default: 200.
 	Burst int
-	// Concurrent is at least 1. Default: 20.
+	// Concurrent is at least 1. With pgxread no more than the connections of the primary's pool for reads help. Default: 20.
 	Concurrent int
 	// CriticalShare is the share of Burst that is kept for critical reads, from 0 to below 1;
 	// negative: none. Default: 0.5.
@@ -75,6 +75,10 @@ type DegradablePolicy struct {
 	MaxStaleness time.Duration
 	// MaxAge is the oldest answer from the cache. Default: 5m.
 	MaxAge time.Duration
+	// LateReplicas is the greatest age up to which a late replica that answers may serve what the cache does not have, before
+	// the primary is asked; the answer is flagged stale with its age. A replica that has caught up goes on serving, not
+	// flagged, until the class is given back. Default: 0, none does.
+	LateReplicas time.Duration
 	// MaxWait is how long a read waits for the loader of its key at the primary. Default: 250ms.
 	MaxWait time.Duration
 	// LoadTimeout ends a loader, which outlives the caller who started it. Default: 2s.
@@ -229,7 +233,7 @@ func (c Config) checkDurations() error {
 	fields := map[string]time.Duration{
 		"Critical.MaxStaleness": c.Critical.MaxStaleness, "Critical.RetryAfter": c.Critical.RetryAfter,
 		"Degradable.MaxStaleness": c.Degradable.MaxStaleness, "Degradable.MaxAge": c.Degradable.MaxAge,
-		"Degradable.MaxWait":     c.Degradable.MaxWait,
+		"Degradable.LateReplicas": c.Degradable.LateReplicas, "Degradable.MaxWait": c.Degradable.MaxWait,
 		"Degradable.LoadTimeout": c.Degradable.LoadTimeout, "Sheddable.MaxStaleness": c.Sheddable.MaxStaleness,
 		"Sheddable.RetryAfter": c.Sheddable.RetryAfter, "Recovery.Sustain": max(c.Recovery.Sustain, 0),
 	}

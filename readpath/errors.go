@@ -31,7 +31,7 @@ type RefusedError struct {
 
 // Error names the endpoint and its class.
 func (e *RefusedError) Error() string {
-	why := "degraded: no replica is fresh enough, and the primary has no room"
+	why := "degraded: no replica is fresh enough, and the primary has no room, or does not answer"
 	switch {
 	case e.shed:
 		why = "shed: no replica is fresh enough"

@@ -26,6 +26,7 @@ type Router struct {
 	loads    loads
 	counts   [classes][sources + 1]atomic.Uint64 // by class and source; the last one: refused
 	unknown  atomic.Uint64
+	late     atomic.Uint64 // answers of late replicas
 
 	mu struct {
 		sync.Mutex
@@ -34,7 +35,7 @@ type Router struct {
 	}
 
 	stop   context.CancelFunc
-	owned  sync.WaitGroup // the watcher and the loaders
+	owned  sync.WaitGroup // the watcher
 	closed context.Context
 }
 
@@ -51,7 +52,8 @@ type endpoint struct {
 	Endpoint
 	name    string
 	reads   atomic.Uint64 // critical ones, since New
-	refused [classes]*RefusedError
+	shed    *RefusedError
+	refused [classes]*RefusedError // for want of room at the primary
 }
 
 // lookEvery is how often the watcher looks whether a replica is eligible.
@@ -89,8 +91,8 @@ func newEndpoint(name string, e Endpoint, c *Config) *endpoint {
 	for k := Critical; k < classes; k++ {
 		ep.refused[k] = &RefusedError{Endpoint: name, Class: k, after: c.Critical.RetryAfter}
 	}
-	shed := ep.refused[Sheddable]
-	shed.shed, shed.after = true, c.Sheddable.RetryAfter
+	ep.refused[Sheddable].after = c.Sheddable.RetryAfter
+	ep.shed = &RefusedError{Endpoint: name, Class: Sheddable, after: c.Sheddable.RetryAfter, shed: true}
 	return ep
 }
 
@@ -236,13 +238,14 @@ type Stats struct {
 	Reads map[Class]map[Source]uint64
 	// Refused counts refusals by class.
 	Refused map[Class]uint64
+	Late    uint64 // answers of late replicas, which Reads counts as of a replica
 	Unknown uint64 // reads of endpoints that are not registered
 }
 
 // Stats returns what the Router counted.
 func (r *Router) Stats() Stats {
 	s := Stats{
-		BudgetTokens: r.budget.Tokens(), InFallback: r.room.Stats().InFlight, Unknown: r.unknown.Load(),
+		BudgetTokens: r.budget.Tokens(), InFallback: r.room.Stats().InFlight, Unknown: r.unknown.Load(), Late: r.late.Load(),
 		Reads: map[Class]map[Source]uint64{}, Refused: map[Class]uint64{},
 	}
 	for c := Critical; c < classes; c++ {

@@ -147,18 +147,16 @@ func (s *Set) awaitSample(ctx context.Context, r *Requirement, end <-chan time.T
 func (s *Set) mayTake(r *Requirement) bool {
 	st, now, seen, hope := s.settings.Load(), s.now(), s.primarySeen.Load(), false
 	for _, n := range *s.replicas.Load() {
-		if n.Name == r.Except || !n.admits() {
-			continue
-		}
-		switch c, _ := n.view.Load().check(now, st, r, seen); c {
-		case Fit:
+		switch {
+		case n.Name == r.Except:
+		case n.eligible(now, st, r, seen):
 			if n.MaxInFlight == 0 || n.inFlight() < n.MaxInFlight {
 				return true
 			}
 			hope = true
-		case Behind, NoSample, Stale:
-			hope = true
-		default:
+		case n.admits():
+			c, _ := n.view.Load().check(now, st, r, seen)
+			hope = hope || c == Behind || c == NoSample || c == Stale
 		}
 	}
 	return !hope

@@ -35,6 +35,7 @@ type call struct {
 	cancel  context.CancelCauseFunc
 	timeout time.Duration // 0: none
 	begun   time.Time
+	late    bool        // a read that accepts a late node; immutable
 	timer   *time.Timer // nil: none
 	stage   atomic.Uint32
 	// using is the connection that is closed if the driver does not end in time, nil before and after.
@@ -46,7 +47,7 @@ type callKey struct{}
 
 // call begins a call of s.
 func (s *session) call(parent context.Context, timeout time.Duration, begun time.Time) *call {
-	c := &call{s: s, parent: parent, timeout: max(timeout, 0), begun: begun}
+	c := &call{s: s, parent: parent, timeout: max(timeout, 0), begun: begun, late: s.choice.Late()}
 	c.ctx, c.cancel = context.WithCancelCause(context.WithValue(parent, callKey{}, c))
 	if c.timeout > 0 {
 		c.timer = time.AfterFunc(c.timeout, c.expire)

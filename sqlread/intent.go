@@ -20,6 +20,8 @@ type ReadInfo struct {
 	PickedAt time.Time
 	// Unverified says that the bound could not be verified (REQ-R14).
 	Unverified bool
+	// Late says that the node is a late replica, which the read accepts (Requirement.AcceptLate).
+	Late bool
 	// Attempts counts the nodes that the statement was tried on: 1, or 2 after a
 	// failure; 0 if no node could be picked.
 	Attempts int
@@ -79,6 +81,7 @@ func (in *intent) picked(choice *replica.Choice) {
 	in.info.Node, in.info.Primary, in.info.Unverified = choice.Name(), choice.Primary(), choice.Unverified()
 	in.info.Lo, in.info.Hi = choice.Staleness()
 	in.info.PickedAt = choice.At()
+	in.info.Late = choice.Late()
 }
 
 func (in *intent) attempts(n int) {

@@ -58,7 +58,7 @@ func (n *node) watch() replica.Node {
 
 // Connect makes a connection of the pool (REQ-R7).
 func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
-	if !isCheck(ctx) && !n.admits() {
+	if !isCheck(ctx) && !n.admits(ctx) {
 		return nil, errFenced
 	}
 	reached(ctx, stageConnect)
@@ -132,9 +132,16 @@ func (l *link) instance(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// admits tells whether a request may make a connection to n.
-func (n *node) admits() bool {
-	return n.primary || !n.joined.Load() || n.db.set.Admits(n.Name)
+// admits tells whether a request may make a connection to n: while lag keeps it open, a read that
+// accepts a late replica.
+func (n *node) admits(ctx context.Context) bool {
+	if n.primary || !n.joined.Load() {
+		return true
+	}
+	if c, ok := ctx.Value(callKey{}).(*call); ok && c.late {
+		return n.db.set.AdmitsLate(n.Name)
+	}
+	return n.db.set.Admits(n.Name)
 }
 
 // fence closes the idle connections, in a goroutine of its own since drivers may wait for

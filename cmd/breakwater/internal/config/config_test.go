@@ -186,7 +186,7 @@ func TestExampleOfTheDocs(t *testing.T) {
 		DefaultClass: readpath.Critical,
 		Budget:       readpath.Budget{Rate: 200, Burst: 200, Concurrent: 20, CriticalShare: 0.5, Processes: 1},
 		Critical:     readpath.CriticalPolicy{MaxStaleness: 2 * time.Second, RetryAfter: 2 * time.Second},
-		Degradable:   readpath.DegradablePolicy{MaxStaleness: 2250 * time.Millisecond, MaxAge: 5 * time.Minute, MaxWait: 250 * time.Millisecond, LoadTimeout: 2 * time.Second},
+		Degradable:   readpath.DegradablePolicy{MaxStaleness: 2250 * time.Millisecond, MaxAge: 5 * time.Minute, LateReplicas: 10 * time.Second, MaxWait: 250 * time.Millisecond, LoadTimeout: 2 * time.Second},
 		Sheddable:    readpath.SheddablePolicy{MaxStaleness: 2250 * time.Millisecond, RetryAfter: 5 * time.Second},
 		Recovery:     readpath.Recovery{Order: []readpath.Class{readpath.Critical, readpath.Degradable, readpath.Sheddable}, Sustain: 30 * time.Second},
 	}
