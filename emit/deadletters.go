@@ -13,7 +13,7 @@ import (
 // A letter is waiting, claimed or parked. Waiting letters are claimed for an attempt and settled with its result;
 // parked ones wait for a person.
 type DeadLetters interface {
-	// Append stores a letter and returns once it is as safe as Durability says. Where there is no room
+	// Append stores a letter, waiting or with l.Parked parked, and returns once it is as safe as Durability says. Where there is no room
 	// it first evicts letters that are less important than l, the least important first and the oldest first among
 	// those, never one of priority 0 nor a claimed one, and returns them. Room that the store reserves is
 	// for priority 0 only. An error that matches ErrFull says
@@ -39,7 +39,7 @@ type DeadLetters interface {
 	// Unpark makes parked letters that match f wait again, and returns how many.
 	Unpark(ctx context.Context, consumer string, f Filter) (int, error)
 
-	// Letters lists the letters of a consumer that match f, in the order of Seq, from Filter.After on. It holds up
+	// Letters lists the letters of a consumer that match f, claimed ones too, in the order of Seq, from Filter.After on. It holds up
 	// neither Append nor Claim, and may miss or repeat what changes meanwhile.
 	Letters(ctx context.Context, consumer string, f Filter) iter.Seq2[Letter, error]
 
@@ -82,7 +82,7 @@ type Letter struct {
 	Seq uint64
 	// Consumer is whose it is.
 	Consumer string
-	// Priority is that of the trigger as a number: 0 is the most important, which is never shed.
+	// Priority is that of the trigger as a number: 0 is the most important, which is never shed; below MaxPriorities.
 	Priority int
 	// Trigger is what to deliver; with an ID and a Time.
 	Trigger Trigger
@@ -99,6 +99,9 @@ type Letter struct {
 	// NotBefore is before when it is not claimed; the zero time: at once.
 	NotBefore time.Time
 }
+
+// MaxPriorities is how many priorities there may be.
+const MaxPriorities = 64
 
 // KeptAttempts is how many attempts of a letter are remembered.
 const KeptAttempts = 5
@@ -143,9 +146,9 @@ type Filter struct {
 	// Skip tells keys that are not to be claimed now, since an earlier trigger of theirs is under way; nil: none. It
 	// is asked for keys other than "", must be quick and must not call the store. Claim alone looks at it.
 	Skip func(key string) bool
-	// InOrder has Claim take the oldest first whatever their priority, and of a key only what no earlier waiting or
-	// claimed letter precedes that is not taken with it: one that is claimed, not due by Now, or does not match, holds the later ones of
-	// its key back. Letters without a key, and parked ones, hold nothing back. Claim alone looks at it.
+	// InOrder has Claim take the oldest first whatever their priority, and of a key at most the first: a letter is
+	// passed over while an earlier one of its key waits (due or not, matching or not) or is claimed. Letters
+	// without a key, and parked ones, hold nothing back. Claim alone looks at it.
 	InOrder bool
 }
 
