@@ -9,10 +9,10 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// Append stores a letter; see [emit.DeadLetters]. It returns after fsync. Priorities are 0 to 255.
+// Append stores a letter; see [emit.DeadLetters]. It returns after fsync.
 func (s *Store) Append(ctx context.Context, l emit.Letter) (evicted []emit.Letter, err error) {
-	if l.Priority < 0 || l.Priority > 255 || l.Consumer == "" || len(l.Consumer) > 1024 {
-		return nil, fmt.Errorf("boltletters: consumer %.50q, priority %d: use a name of 1 to 1024 bytes and 0 to 255", l.Consumer, l.Priority)
+	if l.Priority < 0 || l.Priority >= emit.MaxPriorities || l.Consumer == "" || len(l.Consumer) > 500 {
+		return nil, fmt.Errorf("boltletters: consumer %.50q, priority %d: use a name of 1 to 500 bytes and a priority below %d", l.Consumer, l.Priority, emit.MaxPriorities)
 	}
 	record := encode(&l)
 	if len(record) > s.config.MaxLetterBytes {
@@ -50,7 +50,7 @@ func (o *appendOp) apply(b *batch) error {
 			return nil
 		}
 	}
-	for q := 255; q > int(o.lane.priority); q-- {
+	for q := emit.MaxPriorities - 1; q > int(o.lane.priority); q-- {
 		for letters > 0 || bytes > 0 {
 			found, err := b.evict(q, &o.evicted)
 			if err != nil {

@@ -19,6 +19,7 @@ type batch struct {
 	buckets   map[laneKey]*bbolt.Bucket
 	lanes     map[laneKey]bool // whose counts have changed
 	consumers map[string]bool  // whose Depth has changed
+	bad       int64            // records that were put aside
 	events    []func(*Observer)
 }
 
@@ -64,7 +65,7 @@ func (b *batch) get(at place) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bucket.Get(seqKey(at.seq)), nil
+	return getParts(bucket, at.seq), nil
 }
 
 // put stores a record that is new at its place.
@@ -74,7 +75,7 @@ func (b *batch) put(at place, record []byte, storedAt time.Time) error {
 		return err
 	}
 	seal(record, at)
-	if err := bucket.Put(seqKey(at.seq), record); err != nil {
+	if err := putParts(bucket, at.seq, record); err != nil {
 		return err
 	}
 	size := recordSize(record)
@@ -97,7 +98,7 @@ func (b *batch) remove(at place, record []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := bucket.Delete(seqKey(at.seq)); err != nil {
+	if err := deleteParts(bucket, at.seq, record); err != nil {
 		return err
 	}
 	b.change(at.lane, func(l *lane, t *tally) {
@@ -161,20 +162,6 @@ func (s *Store) laneLocked(k laneKey) *lane {
 	return l
 }
 
-// recordSize is what is counted of a record: itself, its key and bbolt's element.
-func recordSize(record []byte) int64 { return int64(len(record)) + 8 + 16 }
-
-const pageSize = 4096
-
-// cost is what a record takes of the file, about: bbolt keeps at least two in a page, or in a run of pages if they
-// are big. What is really in use is measured after each commit.
-func cost(size int64) int64 {
-	if size < pageSize/4 {
-		return size + size/8
-	}
-	return (2*size + pageSize - 1) / pageSize * pageSize / 2
-}
-
 // finish writes what is counted, and finds the oldest letters anew where they are gone.
 func (b *batch) finish() error {
 	for _, l := range b.s.mu.lanes { // the committer alone writes it
@@ -185,7 +172,7 @@ func (b *batch) finish() error {
 	counts := b.tx.Bucket(countsBucket)
 	for k := range b.lanes {
 		l := b.s.mu.lanes[k]
-		value := binary.BigEndian.AppendUint64(nil, uint64(l.letters))         //nolint:gosec // at least 0
+		value := binary.BigEndian.AppendUint64(nil, uint64(l.letters))        //nolint:gosec // at least 0
 		value = binary.BigEndian.AppendUint64(value, uint64(max(0, l.bytes))) //nolint:gosec // at least 0
 		if err := counts.Put(k.name(), value); err != nil {
 			return err
@@ -217,11 +204,13 @@ func (b *batch) seek(l *lane, from uint64) (seq uint64, v letterView, err error)
 	if err != nil {
 		return 0, v, err
 	}
-	k, record := bucket.Cursor().Seek(seqKey(from))
+	c := bucket.Cursor()
+	k, record := c.Seek(seqKey(from))
 	if k == nil {
 		return 0, v, nil
 	}
-	at := place{l.key, binary.BigEndian.Uint64(k)}
+	at := place{l.key, seqOf(k)}
+	record, _, _ = assemble(c, k, record)
 	if v, err = view(record, at); err != nil {
 		return at.seq, letterView{}, b.putAside(at, record, err)
 	}
@@ -236,14 +225,14 @@ func (b *batch) putAside(at place, record []byte, cause error) error {
 		return err
 	}
 	value := append(at.lane.name(), seqKey(at.seq)...)
-	if err := bad.Put(seqKey(n), append(value, record...)); err != nil {
+	if err := putParts(bad, n, append(value, record...)); err != nil {
 		return err
 	}
 	if err := b.trimBad(bad); err != nil {
 		return err
 	}
+	b.bad++
 	b.events = append(b.events, func(o *Observer) {
-		b.s.count(func(st *Stats) { st.BadRecords = int64(n) }) //nolint:gosec // a count
 		call(o.BadRecord, BadRecord{Consumer: at.lane.consumer, Priority: int(at.lane.priority), Seq: at.seq, Err: cause})
 	})
 	return b.remove(at, record)
@@ -296,7 +285,7 @@ const claimHead = 8 + 16
 func (s *Store) load() error {
 	s.mu.Lock()
 	s.mu.lanes, s.mu.claimed, s.mu.depths = map[laneKey]*lane{}, map[uint64]laneKey{}, map[string]emit.Depth{}
-	s.tallies, s.crashed = [256]tally{}, nil
+	s.tallies, s.crashed = [emit.MaxPriorities]tally{}, nil
 	s.mu.Unlock()
 	consumers := map[string]bool{}
 	err := guarded(func() error {
@@ -336,11 +325,14 @@ func (s *Store) loadLanesLocked(tx *bbolt.Tx, consumers map[string]bool) error {
 			l.letters, l.bytes = countLetters(letters.Bucket(name), func() bool { return true })
 		}
 		l.firstKnown, l.freeKnown = false, false
-		first, record := letters.Bucket(name).Cursor().First()
-		if first == nil {
+		c := letters.Bucket(name).Cursor()
+		if first, record := c.First(); first == nil {
 			l.firstKnown = true
-		} else if v, err := view(record, place{k, binary.BigEndian.Uint64(first)}); err == nil {
-			l.first, l.firstAt, l.firstKnown = v.seq, v.storedAt, true
+		} else {
+			record, _, _ = assemble(c, first, record)
+			if v, err := view(record, place{k, seqOf(first)}); err == nil {
+				l.first, l.firstAt, l.firstKnown = v.seq, v.storedAt, true
+			}
 		}
 		t := &s.tallies[k.priority]
 		t.letters += l.letters
@@ -359,14 +351,14 @@ func countsOf(value []byte) (letters, bytes int64, ok bool) {
 func (s *Store) loadClaimsLocked(tx *bbolt.Tx) error {
 	letters := tx.Bucket(lettersBucket)
 	return tx.Bucket(claimsBucket).ForEach(func(key, value []byte) error {
-		at := place{seq: binary.BigEndian.Uint64(key)}
+		at := place{seq: seqOf(key)}
 		known, size := false, int64(0)
 		if len(value) > claimHead {
 			at.lane, known = laneOf(value[claimHead:])
 		}
 		if known {
 			if bucket := letters.Bucket(value[claimHead:]); bucket != nil {
-				if record := bucket.Get(key); record != nil {
+				if record := getParts(bucket, at.seq); record != nil {
 					size = recordSize(record)
 				}
 			}

@@ -93,18 +93,17 @@ func (s *Store) chooseByPriority(consumer string, f *emit.Filter, n int, bad *[]
 	return places, nil
 }
 
-// chooseInOrder takes the oldest first, and nothing that an earlier letter of its key holds back (REQ-E6).
+// chooseInOrder takes the oldest first, and of each key at most the first (REQ-E6).
 func (s *Store) chooseInOrder(consumer string, f *emit.Filter, n int, bad *[]place) (places []place, err error) {
 	seed, held := maphash.MakeSeed(), map[uint64]bool{}
 	waiting := s.lanesFor(consumer, &emit.Filter{Parked: f.Parked})
 	for sc := (scan{lanes: waiting}); !sc.done && len(places) < n && len(held) < maxHeld; {
 		err := s.page(&sc, bad, func(v *letterView) bool {
 			hash := maphash.Bytes(seed, v.key())
-			switch {
-			case len(v.key()) > 0 && held[hash]:
-			case matches(f, v) && !s.isClaimed(v.seq) && !skipped(f, v):
+			if !held[hash] && matches(f, v) && !s.isClaimed(v.seq) && !skipped(f, v) {
 				places = append(places, v.place)
-			case len(v.key()) > 0:
+			}
+			if len(v.key()) > 0 {
 				held[hash] = true
 			}
 			return len(places) < n && len(held) < maxHeld
@@ -129,7 +128,6 @@ func (o *claimOp) apply(b *batch) error {
 	if err := b.putAsideAll(o.bad); err != nil {
 		return err
 	}
-	held := map[string]bool{}
 	for _, at := range o.places {
 		record, err := b.get(at)
 		if err != nil {
@@ -145,8 +143,7 @@ func (o *claimOp) apply(b *batch) error {
 			}
 			continue
 		}
-		if _, claimed := b.s.mu.claimed[at.seq]; claimed || !matches(o.filter, &v) || held[string(v.key())] {
-			held[string(v.key())] = o.filter.InOrder && len(v.key()) > 0
+		if _, claimed := b.s.mu.claimed[at.seq]; claimed || !matches(o.filter, &v) {
 			continue
 		}
 		o.letters = append(o.letters, v.letter())

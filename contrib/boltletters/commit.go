@@ -82,8 +82,11 @@ func (s *Store) send(ctx context.Context, r *request) error {
 func (s *Store) commitAll() {
 	defer close(s.ended)
 	debug.SetPanicOnFault(true) // of this goroutine
-	idle := time.NewTimer(max(0, s.config.IdleAfter))
+	idle := time.NewTimer(max(time.Nanosecond, s.config.IdleAfter))
 	defer idle.Stop()
+	if s.config.IdleAfter < 0 {
+		idle.Stop()
+	}
 	var next *request
 	for {
 		if next == nil {
@@ -152,6 +155,7 @@ func (s *Store) commit(requests []*request) {
 			st.Commits++
 			st.Committed += int64(len(requests))
 			st.FileBytes, st.UsedBytes = size, s.used
+			st.BadRecords += touched.bad
 		})
 	}
 	for _, r := range requests {
@@ -274,7 +278,7 @@ func (s *Store) reopen() (err error) {
 	if err := s.config.hooks.at(reopening); err != nil {
 		return err
 	}
-	s.file.db, err = openFile(s.config, s.path)
+	s.file.db, s.file.raw, err = openFile(s.config, s.path)
 	return err
 }
 
@@ -295,7 +299,9 @@ func (s *Store) measure() (size int64) {
 // A panicked is a panic of bbolt's, which means that the file is damaged.
 type panicked struct{ reason any }
 
-func (p *panicked) Error() string { return fmt.Sprintf("boltletters: reading the file panics: %v", p.reason) }
+func (p *panicked) Error() string {
+	return fmt.Sprintf("boltletters: reading the file panics: %v", p.reason)
+}
 
 // guarded runs f, and makes a panic or a fault of the mapped file an error.
 func guarded(f func() error) (err error) {

@@ -71,8 +71,10 @@ func countLetters(bucket *bbolt.Bucket, goOn func() bool) (letters, bytes int64)
 	const look = 1024
 	c := bucket.Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		letters++
-		bytes += recordSize(v)
+		if len(k) == keySize {
+			letters++
+		}
+		bytes += int64(len(v)) + perPart
 		if letters%look == 0 && !goOn() {
 			break
 		}
@@ -247,4 +249,3 @@ func (c *copying) bucket(path [][]byte) (*bbolt.Bucket, error) {
 	b.FillPercent = 1
 	return b, nil
 }
-

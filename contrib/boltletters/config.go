@@ -20,7 +20,7 @@ type Config struct {
 	ReservedLetters int
 	// ReservedBytes of the file are for priority 0 only; at most half of MaxBytes. Default: an eighth of the file; negative: none.
 	ReservedBytes int64
-	// MaxLetterBytes bounds a letter with all its fields; at most 1/64 of MaxBytes. Default: 1 MiB, or
+	// MaxLetterBytes bounds a letter with all its fields; at most 1/16 of MaxBytes, and 60 MB. Default: 1 MiB, or
 	// that if it is less.
 	MaxLetterBytes int
 	// IdleAfter is for how long nothing must have been asked of the Store before it compacts its file, and once after
@@ -86,7 +86,7 @@ const (
 	defaultIdleAfter      = 5 * time.Second
 	defaultCheckTimeout   = 5 * time.Minute
 	reservedShare         = 8  // an eighth
-	letterShare           = 64 // of MaxBytes
+	letterShare           = 16 // of MaxBytes
 )
 
 func (c Config) check() error {
@@ -105,7 +105,7 @@ func (c Config) check() error {
 		d := c.withDefaults()
 		report(d.ReservedLetters >= d.MaxLetters, "ReservedLetters", c.ReservedLetters, fmt.Sprintf("leave room for others: less than MaxLetters, %d", d.MaxLetters))
 		report(d.ReservedBytes > d.MaxBytes/2, "ReservedBytes", c.ReservedBytes, fmt.Sprintf("leave room for others: at most half of MaxBytes, %d", d.MaxBytes/2))
-		report(int64(d.MaxLetterBytes) > d.MaxBytes/letterShare, "MaxLetterBytes", c.MaxLetterBytes, fmt.Sprintf("use at most 1/64 of MaxBytes, %d", d.MaxBytes/letterShare))
+		report(int64(d.MaxLetterBytes) > min(maxRecord, d.MaxBytes/letterShare), "MaxLetterBytes", c.MaxLetterBytes, fmt.Sprintf("use at most 1/16 of MaxBytes, %d", d.MaxBytes/letterShare))
 	}
 	return errors.Join(errs...)
 }

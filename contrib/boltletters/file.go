@@ -125,19 +125,24 @@ func layOut(tx *bbolt.Tx) error {
 
 // openFile opens a file that exists. The map is as big as the file may get, so that it never has to be made anew, for
 // which a commit would have to wait for readers.
-func openFile(c Config, path string) (*bbolt.DB, error) {
+func openFile(c Config, path string) (db *bbolt.DB, file *os.File, err error) {
 	if _, err := os.Stat(path); err != nil {
-		return nil, err // bbolt would make one
+		return nil, nil, err // bbolt would make one
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: time.Second, FreelistType: bbolt.FreelistMapType,
 		InitialMmapSize: int(c.fileBytes()) + mib, MaxSize: int(c.fileBytes()),
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			var err error
+			file, err = os.OpenFile(name, flag, mode) //nolint:gosec // our own file
+			return file, err
+		},
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	db.AllocSize = int(min(4*mib, max(64<<10, c.fileBytes()/64)))
-	return db, nil
+	return db, file, nil
 }
 
 func checkVersion(tx *bbolt.Tx) error {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"time"
+
+	"github.com/breakwater-go/breakwater/emit"
 )
 
 // A laneKey names a bucket of letters: those of a consumer with one priority, that wait or are parked.
@@ -25,7 +27,7 @@ func (k laneKey) name() []byte {
 
 func laneOf(name []byte) (laneKey, bool) {
 	n := len(name) - 2
-	if n < 1 || name[n+1] > 1 {
+	if n < 1 || name[n+1] > 1 || name[n] >= emit.MaxPriorities {
 		return laneKey{}, false
 	}
 	return laneKey{string(name[:n]), name[n], name[n+1] == 1}, true
@@ -46,8 +48,8 @@ type lane struct {
 	claimed        map[uint64]int64 // claimed letters by sequence, with their bytes
 	claimedBytes   int64
 	// first is the oldest letter, and free the oldest that is not claimed; 0: none, or to be looked for.
-	first, free         uint64
-	firstAt             time.Time
+	first, free           uint64
+	firstAt               time.Time
 	firstKnown, freeKnown bool
 }
 

@@ -13,3 +13,6 @@ func lockFile(f *os.File) (held bool, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	return errors.Is(err, syscall.EWOULDBLOCK), err
 }
+
+// unlockFile ends a lock on a file that stays mapped, which closing it would not.
+func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -1,7 +1,6 @@
 package boltletters
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -38,13 +37,13 @@ func (s *Store) page(sc *scan, bad *[]place, f func(v *letterView) bool) error {
 				return nil
 			}
 			sc.after = h.seq
-			v, err := view(h.record, place{h.lane, h.seq})
+			record := h.next()
+			v, err := view(record, place{h.lane, sc.after})
 			if err != nil {
 				*bad = append(*bad, v.place)
 			} else if !f(&v) {
 				return nil
 			}
-			h.set(h.cursor.Next())
 		}
 		return nil
 	})
@@ -55,14 +54,17 @@ type head struct {
 	lane   laneKey
 	cursor *bbolt.Cursor
 	seq    uint64 // 0: at its end
-	record []byte
+	key    []byte
+	value  []byte
 }
 
-func (h *head) set(k, record []byte) {
-	h.seq, h.record = 0, record
-	if k != nil {
-		h.seq = binary.BigEndian.Uint64(k)
-	}
+func (h *head) set(k, v []byte) { h.seq, h.key, h.value = seqOf(k), k, v }
+
+// next is the record at the head, which goes on to the one after it.
+func (h *head) next() []byte {
+	record, k, v := assemble(h.cursor, h.key, h.value)
+	h.set(k, v)
+	return record
 }
 
 func oldest(heads []head) *head {

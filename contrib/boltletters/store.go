@@ -33,28 +33,29 @@ type Store struct {
 
 	// The committer's alone.
 	meta      metaPages
-	undo      bool         // a transaction failed: the state before it is to be put back and read again
-	unsynced  bool         // the directory was not synced after a rename
-	used      int64        // bytes of the file's pages that are in use
-	newest    uint64       // sequence of the newest letter
-	tallies   [256]tally   // by priority
-	crashed   []place      // claims of an earlier life, to be given back
-	recount   bool         // the counts were not verified since Open
-	unfitting bool         // a transaction did not fit into the file: compact without waiting for idleness
-	broken    error        // a panic within bbolt: nothing works until the file is opened anew
+	undo      bool                      // a transaction failed: the state before it is to be put back and read again
+	unsynced  bool                      // the directory was not synced after a rename
+	used      int64                     // bytes of the file's pages that are in use
+	newest    uint64                    // sequence of the newest letter
+	tallies   [emit.MaxPriorities]tally // by priority
+	crashed   []place                   // claims of an earlier life, to be given back
+	recount   bool                      // the counts were not verified since Open
+	unfitting bool                      // a transaction did not fit into the file: compact without waiting for idleness
+	broken    error                     // a panic within bbolt: nothing works until the file is opened anew
 
 	// file guards db, which is nil while the file could not be opened again; held for reading by readers.
 	file struct {
 		sync.RWMutex
-		db *bbolt.DB
+		db  *bbolt.DB
+		raw *os.File // what db reads and writes
 	}
 	mu struct {
 		sync.Mutex
-		lanes  map[laneKey]*lane
+		lanes   map[laneKey]*lane
 		claimed map[uint64]laneKey
-		depths map[string]emit.Depth // of what is committed
-		turns  map[string]chan struct{} // of each consumer: who may look for letters to claim
-		stats  Stats
+		depths  map[string]emit.Depth    // of what is committed
+		turns   map[string]chan struct{} // of each consumer: who may look for letters to claim
+		stats   Stats
 	}
 }
 
@@ -117,7 +118,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err := create(s.config, s.path); err != nil {
 		return fmt.Errorf("boltletters: begin %s: %w", s.path, err)
 	}
-	if s.file.db, err = openFile(s.config, s.path); err != nil {
+	if s.file.db, s.file.raw, err = openFile(s.config, s.path); err != nil {
 		return fmt.Errorf("boltletters: open %s: %w", s.path, err)
 	}
 	if err := s.load(); err != nil {
@@ -155,8 +156,11 @@ func (s *Store) closeFile() error {
 	s.meta.close()
 	db := s.file.db
 	s.file.db = nil
-	if db == nil || s.broken != nil {
-		return nil // after a panic bbolt may hold its own locks for ever
+	switch {
+	case db == nil:
+		return nil
+	case s.broken != nil:
+		return errors.Join(unlockFile(s.file.raw), s.file.raw.Close()) // bbolt may hold its own locks for ever
 	}
 	return db.Close()
 }
@@ -261,4 +265,3 @@ func (s *Store) count(f func(*Stats)) {
 	defer s.mu.Unlock()
 	f(&s.mu.stats)
 }
-
