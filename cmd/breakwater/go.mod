@@ -7,15 +7,19 @@ require (
 	github.com/breakwater-go/breakwater/pgxread v0.0.0
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.9
+	github.com/spf13/pflag v1.0.10
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/term v0.45.0
 )
 
-require github.com/maypok86/otter/v2 v2.4.0 // indirect
+require (
+	github.com/maypok86/otter/v2 v2.4.0 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
+)
 
 require (
+	github.com/breakwater-go/breakwater/contrib/boltletters v0.0.0
 	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -32,3 +36,5 @@ replace (
 )
 
 replace github.com/breakwater-go/breakwater/contrib/ottercache => ../../contrib/ottercache
+
+replace github.com/breakwater-go/breakwater/contrib/boltletters => ../../contrib/boltletters
