@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -26,13 +27,12 @@ const (
 
 // kills is what scenario crash knows. Only the script touches it.
 type kills struct {
-	rounds   int
-	said     map[string]emit.Outcome // by ID, what was acknowledged
-	counts   map[string]*Counts      // by consumer: what the routers said
-	left     map[string]bool         // IDs in the dead letters at the end
-	done     bool                    // the last router said so
-	reports  map[string]consumer.Report
-	worstGap time.Duration
+	rounds  int
+	said    map[string]emit.Outcome // by ID, what was acknowledged
+	counts  map[string]*Counts      // by consumer: what the routers said
+	left    map[string]bool         // IDs in the dead letters at the end
+	done    bool                    // the last router said so
+	reports map[string]consumer.Report
 }
 
 // crashFaults are those of consumer slow, round by round: so that letters are stored, wait, and are replayed.
@@ -275,7 +275,7 @@ func (k *kills) summary(s *Summary) {
 		c.Emitted = c.Delivered + c.Stored + c.Shed + c.Refused
 		s.Consumers[name] = c
 		s.Counts.add(c.Counts)
-		s.WorstStall = max(s.WorstStall, report.WorstStall)
+		s.WorstStall = max(s.WorstStall, math.Round(1000*report.WorstStall)/1000)
 	}
 }
 

@@ -66,7 +66,7 @@ func (o Options) Check() error {
 		bad("--scenario %q: not known; take one of %s", o.Scenario, strings.Join(Names(), ", "))
 		return errors.Join(faults...)
 	}
-	if o.For < 0 || o.For > 0 && o.For < s.shortest {
+	if o.For < 0 || o.For > 0 && o.For < s.shortest && o.calm == 0 {
 		bad("--for %v: too short for scenario %s to show anything; give at least %v", o.For, s.Name, s.shortest)
 	}
 	if o.Dir != "" && !s.dir {

@@ -57,9 +57,8 @@ type target struct {
 		brokenFrom  time.Duration // when the fault was asked for; 0: never
 		brokenAt    time.Duration // when it was there for certain
 		mendedAt    time.Duration
-		firstReturn time.Duration // of a call that began with the fault there; 0: none
+		firstReturn time.Duration // of a live call that began with the fault there; 0: none
 		openCalls   int           // live calls made while its breaker was open
-		calls       int           // deliveries begun
 	}
 }
 
@@ -154,11 +153,13 @@ func (t *target) stateAtLocked(at time.Duration) breaker.State {
 func (t *target) called(emitted, begin, end time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.calls++
+	if emitted < 0 {
+		return
+	}
 	if t.mu.brokenAt > 0 && begin >= t.mu.brokenAt && (t.mu.firstReturn == 0 || end < t.mu.firstReturn) {
 		t.mu.firstReturn = end
 	}
-	if emitted >= 0 && t.openThroughoutLocked(emitted, begin) {
+	if t.openThroughoutLocked(emitted, begin) {
 		t.mu.openCalls++
 	}
 }

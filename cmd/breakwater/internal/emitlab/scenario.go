@@ -86,7 +86,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "crash", Shows: "a router with durable dead letters is killed 20 times under load: nothing that it acknowledged is lost",
-			Lasts: 60 * time.Second, shortest: 4 * time.Second, dir: true, letters: true, play: playCrash, expect: expectCrash,
+			Lasts: 40 * time.Second, shortest: 2 * time.Second, dir: true, letters: true, play: playCrash, expect: expectCrash,
 		},
 	}
 }

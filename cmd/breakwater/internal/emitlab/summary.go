@@ -56,7 +56,7 @@ type ConsumerSummary struct {
 	TimeToOpen     *float64 `json:"time_to_open_ms"`   // from the fault's begin
 	OpenReason     string   `json:"open_reason"`       // the rule of that opening
 	TimeToClose    *float64 `json:"time_to_close_ms"`  // from the fault's end
-	FirstReturn    *float64 `json:"first_return_ms"`   // from the fault's begin to the end of the first call that it met
+	FirstReturn    *float64 `json:"first_return_ms"`   // from the fault's begin to the end of the first live call that it met
 	OpeningsBefore int      `json:"openings_before"`   // before the fault
 	Transitions    int      `json:"transitions"`
 	// OpenCalls are live calls made although the breaker was open from before their emit began.

@@ -13,6 +13,8 @@ import (
 const (
 	maxInFlight = 8192 // emits to one consumer; more are skipped and counted
 	catchUp     = 4
+	// lateTimer is how late a timer usually is at the most: what came due in that time is sent when it fires.
+	lateTimer = 5 * time.Millisecond
 	// keys is how many keys there are; every keyedOf-th trigger has one.
 	keys    = 50
 	keyedOf = 4
@@ -27,15 +29,15 @@ var (
 const normal = 1
 
 // arrivals calls do as a Poisson process of a rate, on schedule whatever do takes, until ctx ends. What fell behind because the
-// machine stalled is made up for at catchUp times the rate, and not in one burst. A timer may be late by more than an
-// interval: what came due meanwhile is sent when it fires.
+// machine stalled is made up for at catchUp times the rate, and not in one burst, which no callers would have sent. A timer may be
+// late by more than an interval: what came due meanwhile is sent when it fires, up to lateTimer.
 func arrivals(ctx context.Context, now func() time.Duration, rate int, rng *rand.Rand, do func(late time.Duration)) {
 	mean := float64(time.Second) / float64(rate)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for due, last := now(), now(); ctx.Err() == nil; {
 		at := now()
-		room := max(1, int(catchUp*float64(at-last)/mean))
+		room := max(1, int(catchUp*float64(min(at-last, lateTimer))/mean))
 		for last = at; due <= at && room > 0; room-- {
 			do(at - due)
 			due += time.Duration(rng.ExpFloat64() * mean)
@@ -80,7 +82,7 @@ func (r *run) traffic(ctx, emits context.Context, t *target, stream uint64) {
 
 // triggerOf is one that goes to a consumer.
 func triggerOf(consumer, id string, priority int) emit.Trigger {
-	return emit.Trigger{ID: id, Type: typeOf(consumer), Priority: priorities[priority], Data: payload}
+	return emit.Trigger{ID: id, Type: typeOf(consumer), Source: "breakwater-lab", Time: time.Now(), Priority: priorities[priority], Data: payload}
 }
 
 var payload = []byte(`{"order":4711,"amount":"12.50","currency":"EUR","note":"as small as most triggers are"}`)
