@@ -210,4 +210,3 @@ func TestLatency(t *testing.T) {
 		}
 	}
 }
-
