@@ -12,7 +12,7 @@ type Config struct {
 	// Dir is the directory, which belongs to one Store at a time. It is made, with mode 0700, if it is missing.
 	Dir string
 	// MaxBytes bounds what the Store takes of the disk: its file, which gets three quarters, and the copy that
-	// compaction makes, which gets the rest. Quarantined files come on top. At least 4 MiB. Default: 1 GiB.
+	// compaction makes, which gets the rest but a spare for a full disk. Quarantined files come on top. At least 4 MiB. Default: 1 GiB.
 	MaxBytes int64
 	// MaxLetters bounds the letters of all consumers. Default: 1,000,000.
 	MaxLetters int

@@ -128,6 +128,7 @@ func (s *Store) start(ctx context.Context) error {
 	if quarantine != nil {
 		s.tell(func(o *Observer) { call(o.Quarantined, *quarantine) })
 	}
+	s.keepSpare()
 	go s.commitAll()
 	// Gives back what was claimed; where the disk is full the next transaction that fits does it.
 	_ = s.ask(context.WithoutCancel(ctx), &nothing{}, 0)
@@ -215,6 +216,10 @@ func (s *Store) unavailable() error {
 func (s *Store) publish(consumers map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.publishLocked(consumers)
+}
+
+func (s *Store) publishLocked(consumers map[string]bool) {
 	for consumer := range consumers {
 		if d := depthOf(s.mu.lanes, consumer); d.Letters > 0 {
 			s.mu.depths[consumer] = d

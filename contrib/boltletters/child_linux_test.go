@@ -144,8 +144,8 @@ func wantAll(t *testing.T, s *Store, acked []string) {
 	t.Helper()
 	have := map[string]bool{}
 	for consumer := range s.Depths() {
-		for _, l := range list(t, s, consumer, emit.Filter{}) {
-			have[l.Trigger.ID] = true
+		for _, id := range ids(list(t, s, consumer, emit.Filter{})) {
+			have[id] = true
 		}
 	}
 	lost := 0

@@ -19,14 +19,6 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// rounds is few, or many where the long versions are asked for (make prove).
-func rounds(few, many int) int {
-	if os.Getenv("BREAKWATER_PROVE") != "" {
-		return many
-	}
-	return few
-}
-
 // What was acknowledged survives kill -9, again and again (REQ-E7).
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
@@ -126,7 +118,7 @@ func shutdownFS(mount string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close()
 	flags := noLogFlush
 	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, d.Fd(), request, uintptr(unsafe.Pointer(&flags))); e != 0 {
 		return e
@@ -278,4 +270,51 @@ func TestReopenTakesLittleMemory(t *testing.T) {
 	if with-before > 16<<10 {
 		t.Errorf("peak RSS: %d KiB with a backlog of %d MB, %d KiB without; want a difference of 16 MiB at most", with, backlogLetters*backlogData/1_000_000, before)
 	}
+}
+
+// On a full disk emitters get back pressure, nothing is lost, and it goes on when there is room (REQ-E4).
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		notRun(t, "a full disk", err.Error())
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+	c := small(filepath.Join(dir, "letters"))
+	c.MaxBytes = 64 * mib
+	s := open(t, c)
+	var stored []string
+	for {
+		l := letter("a", len(stored)%3, strconv.Itoa(len(stored)))
+		l.Trigger.Data = make([]byte, 50_000)
+		if _, err := s.Append(t.Context(), l); err != nil {
+			if !errors.Is(err, emit.ErrBackPressure) || !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			break
+		}
+		stored = append(stored, l.Trigger.ID)
+	}
+	wantIDs(t, list(t, s, "a", emit.Filter{}), stored...)
+	s = open(t, c0(t, s)) // a full disk does not keep it from starting
+	wantIDs(t, list(t, s, "a", emit.Filter{}), stored...)
+	// What is free in the file is enough to deliver.
+	wantIDs(t, claim(t, s, "a", emit.Filter{InOrder: true}, 2), stored[:2]...)
+	if err := s.Settle(t.Context(), "a", []emit.Settlement{{Seq: 1, Delivered: true}, {Seq: 2, Attempt: emit.Attempt{Err: "no"}}}); err != nil {
+		t.Error(err)
+	}
+	stored = stored[1:]
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=12m"); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, letter("a", 0, "room again"))
+	s = reopen(t, s)
+	wantIDs(t, list(t, s, "a", emit.Filter{}), append(stored, "room again")...)
+}
+
+func c0(t *testing.T, s *Store) Config {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return s.config
 }
