@@ -240,7 +240,7 @@ func (b *batch) seek(l *lane, from uint64) (seq uint64, v letterView, err error)
 	return at.seq, v, nil
 }
 
-// putAside takes a damaged record out of its lane and keeps its bytes (behaviours-emit 12): it is one counted loss.
+// putAside takes a damaged record out of its lane and keeps its bytes: it is one counted loss.
 func (b *batch) putAside(at place, record []byte, cause error) error {
 	bad := b.tx.Bucket(badBucket)
 	n, err := bad.NextSequence()

@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 }
 
 // What was acknowledged survives a power cut, which kill -9 says nothing about: a file system on a loop device is shut
-// down without flushing its log, mounted again, and the Store reopened (behaviours-emit T7, REQ-E8).
+// down without flushing its log, mounted again, and the Store reopened (REQ-E8).
 func TestPowerCut(t *testing.T) {
 	for range rounds(2, 20) {
 		img := loopFS(t)
@@ -167,7 +167,7 @@ func playFailpoint(c Config, point string) error {
 	}
 }
 
-// A kill around a commit and around the renaming of a compacted copy leaves a store that opens and has everything (behaviours-emit T9).
+// A kill around a commit and around the renaming of a compacted copy leaves a store that opens and has everything.
 func TestKilledAtFailpoints(t *testing.T) {
 	for _, point := range []string{beforeCommit, afterCommit, copied, renamed, reopening} {
 		t.Run(point, func(t *testing.T) {
@@ -250,7 +250,7 @@ func playReopen(c Config) error {
 	return s.Close()
 }
 
-// What a reopened Store takes of the memory does not depend on the backlog (behaviours-emit T10).
+// What a reopened Store takes of the memory does not depend on the backlog.
 func TestReopenTakesLittleMemory(t *testing.T) {
 	peak := func(dir string, letters int) (kib int) {
 		var n, claimed int

@@ -210,7 +210,7 @@ func TestClaimInOrder(t *testing.T) {
 	wantIDs(t, claim(t, s, "a", order, 9), "k1")
 }
 
-// The sequence of behaviours-emit T6: 10 letters, 3 of them for priority 0 only (REQ-E4).
+// A bound of 10 letters, 3 of them for priority 0 only (REQ-E4).
 func TestEvictionByPriorityThenAge(t *testing.T) {
 	c := small(t.TempDir())
 	c.MaxLetters, c.ReservedLetters = 10, 3
@@ -271,7 +271,7 @@ func TestClaimedIsNotEvicted(t *testing.T) {
 	}
 }
 
-// Whatever comes, the directory stays within MaxBytes, and what was said to be stored is stored (REQ-E4; behaviours-emit 8).
+// Whatever comes, the directory stays within MaxBytes, and what was said to be stored is stored (REQ-E4).
 func TestBoundInBytes(t *testing.T) {
 	c := small(t.TempDir())
 	c.MaxBytes = 4 * mib
