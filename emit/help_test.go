@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,3 +157,17 @@ func settled(t *testing.T, r *emit.Router, consumer string, d time.Duration) {
 }
 
 func panicGoexit() { runtime.Goexit() }
+
+// A longest keeps the longest of some durations.
+type longest struct{ ns atomic.Int64 }
+
+func (l *longest) add(d time.Duration) {
+	for {
+		at := l.ns.Load()
+		if at >= int64(d) || l.ns.CompareAndSwap(at, int64(d)) {
+			return
+		}
+	}
+}
+
+func (l *longest) get() time.Duration { return time.Duration(l.ns.Load()) }
