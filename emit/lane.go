@@ -167,7 +167,7 @@ func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, pe
 		cancel()
 	}()
 	if !l.r.noLabels {
-		pprof.SetGoroutineLabels(l.labels)
+		pprof.SetGoroutineLabels(l.labels) //nolint:contextcheck // the labels only: it allocates nothing so
 		defer pprof.SetGoroutineLabels(ctx)
 	}
 	err = l.Sink.Deliver(call, t)

@@ -208,28 +208,28 @@ func (s *faultyStore) fail(appends, claims, settles error) {
 	s.append, s.claim, s.settle = appends, claims, settles
 }
 
-func (s *faultyStore) errs() (a, c, e error) {
+func (s *faultyStore) fault(which *error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.append, s.claim, s.settle
+	return *which
 }
 
 func (s *faultyStore) Append(ctx context.Context, l emit.Letter) ([]emit.Letter, error) {
-	if err, _, _ := s.errs(); err != nil {
+	if err := s.fault(&s.append); err != nil {
 		return nil, err
 	}
 	return s.DeadLetters.Append(ctx, l)
 }
 
 func (s *faultyStore) Claim(ctx context.Context, consumer string, f emit.Filter, n int) ([]emit.Letter, error) {
-	if _, err, _ := s.errs(); err != nil {
+	if err := s.fault(&s.claim); err != nil {
 		return nil, err
 	}
 	return s.DeadLetters.Claim(ctx, consumer, f, n)
 }
 
 func (s *faultyStore) Settle(ctx context.Context, consumer string, results []emit.Settlement) error {
-	if _, _, err := s.errs(); err != nil {
+	if err := s.fault(&s.settle); err != nil {
 		return err
 	}
 	return s.DeadLetters.Settle(ctx, consumer, results)

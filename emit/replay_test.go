@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -151,7 +152,7 @@ func TestForcedOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 10 {
-			emitWant(t, r, trigger(fmt.Sprint(i)), emit.Stored, emit.ReasonForcedOpen)
+			emitWant(t, r, trigger(strconv.Itoa(i)), emit.Stored, emit.ReasonForcedOpen)
 		}
 		time.Sleep(time.Minute)
 		if n := count(t, r, emit.Filter{Reasons: []emit.Reason{emit.ReasonForcedOpen}}); n != 10 || a.called() != 0 {
@@ -242,7 +243,7 @@ func TestReplayBesideLiveTraffic(t *testing.T) {
 		}}})
 		force(t, r, breaker.ForcedOpen)
 		for i := range 10_000 {
-			_, _ = r.Emit(t.Context(), trigger(fmt.Sprint(i)))
+			_, _ = r.Emit(t.Context(), trigger(strconv.Itoa(i)))
 		}
 		stop := make(chan struct{})
 		var slowest longest
@@ -351,7 +352,7 @@ func TestParkedLettersBlockNothing(t *testing.T) {
 			Observer:  emit.Observer{OnParked: func(l emit.Letter) { parked = append(parked, l.Trigger.ID) }},
 		})
 		for i := range 10 {
-			emitWant(t, r, trigger(fmt.Sprint(i)), emit.Stored, emit.ReasonFailed)
+			emitWant(t, r, trigger(strconv.Itoa(i)), emit.Stored, emit.ReasonFailed)
 		}
 		a.set(func(_ context.Context, x emit.Trigger) error {
 			if x.ID == "0" {
@@ -468,7 +469,7 @@ func TestVerdictSeesTwoPercent(t *testing.T) {
 			a.set(fails)
 			openBreaker(t, r)
 			for i := range 2000 {
-				_, _ = r.Emit(t.Context(), trigger(fmt.Sprint(i)))
+				_, _ = r.Emit(t.Context(), trigger(strconv.Itoa(i)))
 			}
 			a.set(func(ctx context.Context, x2 emit.Trigger) error {
 				mu.Lock()

@@ -23,11 +23,11 @@ func TestRingContract(t *testing.T) {
 	}})
 }
 
-func newRing(t testing.TB, c emit.RingConfig) *emit.Ring {
-	t.Helper()
+func newRing(tb testing.TB, c emit.RingConfig) *emit.Ring {
+	tb.Helper()
 	r, err := emit.NewRing(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }

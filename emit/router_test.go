@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,7 +171,7 @@ func TestFullDeadLetters(t *testing.T) {
 		}})
 		shed := 0
 		for i := range 200 {
-			receipt, err := r.Emit(t.Context(), trigger(fmt.Sprint(i)))
+			receipt, err := r.Emit(t.Context(), trigger(strconv.Itoa(i)))
 			if x := receipt.Of("b"); x.Outcome != emit.Delivered {
 				t.Errorf("b: %+v", x)
 			}
@@ -205,7 +206,7 @@ func TestFailingFast(t *testing.T) {
 		a := &target{do: fails}
 		r := one(t, a)
 		for i := 0; r.Breaker("a").State() == breaker.Closed && i < 100; i++ {
-			emitWant(t, r, trigger(fmt.Sprint(i)), emit.Stored, emit.ReasonFailed)
+			emitWant(t, r, trigger(strconv.Itoa(i)), emit.Stored, emit.ReasonFailed)
 		}
 		before, began := a.called(), time.Now()
 		got := emitWant(t, r, trigger("next"), emit.Stored, emit.ReasonOpen)
@@ -227,7 +228,7 @@ func TestBatchAboveTheLimit(t *testing.T) {
 		began := time.Now()
 		for i := range 100 {
 			go func() {
-				receipt, _ := r.Emit(t.Context(), trigger(fmt.Sprint(i)))
+				receipt, _ := r.Emit(t.Context(), trigger(strconv.Itoa(i)))
 				outcomes <- receipt.Of("a").Outcome
 			}()
 		}
@@ -238,6 +239,7 @@ func TestBatchAboveTheLimit(t *testing.T) {
 				delivered++
 			case emit.Stored:
 				stored++
+			default:
 			}
 		}
 		if delivered != 4 || stored != 96 || time.Since(began) != 20*time.Millisecond {
@@ -345,7 +347,7 @@ func TestHangsAreSeenByAge(t *testing.T) {
 		r := one(t, &target{do: hangs}, func(c *emit.Consumer) { c.Timeout, c.Bulkhead = 10*time.Second, 30 })
 		began := time.Now()
 		for i := range 20 {
-			go func() { _, _ = r.Emit(t.Context(), trigger(fmt.Sprint(i))) }()
+			go func() { _, _ = r.Emit(t.Context(), trigger(strconv.Itoa(i))) }()
 		}
 		synctest.Wait()
 		time.Sleep(60 * time.Millisecond)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
-	"github.com/breakwater-go/breakwater/limit"
 )
 
 // work is what a lane's goroutine knows: probes and replays. Nobody else touches it.
@@ -264,7 +263,7 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 			continue
 		}
 		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], began: now, probe: probe, demand: d}
-		l.r.owned.Go(func() { l.try(&letters[i], probe) })
+		l.r.owned.Go(func() { l.try(&letters[i], probe) }) //nolint:contextcheck // an attempt goes on while the lane's goroutine stops
 		begun++
 	}
 	if begun < len(letters) {
@@ -292,8 +291,8 @@ func (l *lane) try(letter *Letter, probe bool) {
 	if err != nil {
 		return
 	}
-	slot, ok := limit.Permit{}, false
-	if slot, ok = l.bulkhead.Acquire(); !ok {
+	slot, ok := l.bulkhead.Acquire()
+	if !ok {
 		permit.DoneAs(breaker.Ignored, nil)
 		return
 	}
