@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/breakwater-go/breakwater/emit"
@@ -84,9 +83,6 @@ func takes(d time.Duration) func(context.Context, emit.Trigger) error {
 		}
 	}
 }
-
-// bubble runs a test in virtual time.
-func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
 
 func newRouter(tb testing.TB, c emit.Config) *emit.Router {
 	tb.Helper()

@@ -30,7 +30,7 @@ func TestDrain(t *testing.T) {
 		{"cut off", 50 * time.Millisecond, emit.ReasonShutdown, context.DeadlineExceeded, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				a := &target{do: takes(100 * time.Millisecond)}
 				store := newRing(t, emit.RingConfig{})
 				config := emit.Config{DeadLetters: store, Consumers: []emit.Consumer{{Name: "a", Sink: a, Replay: emit.Replay{Manual: true}}}}
@@ -86,7 +86,7 @@ func TestDrain(t *testing.T) {
 
 // TestDrainGivesLettersBack: a replay under way at the end is finished, or given back as it was.
 func TestDrainGivesLettersBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: hangs}
 		store := newRing(t, emit.RingConfig{})
 		r := newRouter(t, emit.Config{DeadLetters: store, Consumers: []emit.Consumer{{Name: "a", Sink: a, Timeout: time.Minute, Slow: time.Second}}})
@@ -113,7 +113,7 @@ func TestDrainGivesLettersBack(t *testing.T) {
 
 // TestDrainNamesWhoHangs: a Sink that ignores its context keeps Drain no longer than a second.
 func TestDrainNamesWhoHangs(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: func(context.Context, emit.Trigger) error { time.Sleep(time.Hour); return nil }}
 		r := one(t, a)
 		go func() { _, _ = r.Emit(t.Context(), trigger("1")) }()
@@ -154,7 +154,7 @@ func TestIntakeIsClosedOnce(t *testing.T) {
 }
 
 func TestHandOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(time.Millisecond)}
 		r := one(t, a, func(c *emit.Consumer) { c.Replay.Manual, c.Ordered = true, true })
 		began := time.Now()
@@ -181,7 +181,7 @@ func TestHandOver(t *testing.T) {
 
 // TestHandOversBesideEmits: hand-overs do not pile up because emits have most of the traffic.
 func TestHandOversBesideEmits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(time.Millisecond)}
 		r := one(t, a)
 		for range 1000 {
@@ -237,7 +237,7 @@ func (s *faultyStore) Settle(ctx context.Context, consumer string, results []emi
 
 // TestStoreThatFails: a full disk is back pressure and never a silent drop, and it passes (REQ-E4).
 func TestStoreThatFails(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		full := fmt.Errorf("%w: no space left on device", emit.ErrBackPressure)
 		store := &faultyStore{DeadLetters: newRing(t, emit.RingConfig{})}
 		a := &target{}
@@ -280,7 +280,7 @@ func TestStoreThatFails(t *testing.T) {
 
 // TestCrashedLetterIsPoison: one at which the process crashed five times in a row is parked without another try (REQ-E7).
 func TestCrashedLetterIsPoison(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		store := newRing(t, emit.RingConfig{})
 		crashes := func(id string, n int) {
 			l := emit.Letter{Consumer: "a", Priority: 1, Trigger: trigger(id), Attempts: n}
@@ -308,7 +308,7 @@ func TestCrashedLetterIsPoison(t *testing.T) {
 }
 
 func TestMaxAttempts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: fails}, func(c *emit.Consumer) { c.Replay.MaxAttempts = 3 })
 		emitWant(t, r, trigger("1"), emit.Stored, emit.ReasonFailed)
 		settled(t, r, "a", time.Minute)
@@ -322,7 +322,7 @@ func TestMaxAttempts(t *testing.T) {
 
 // TestOrderSurvivesARestart: the keys of stored letters hold later triggers back from the first emit on.
 func TestOrderSurvivesARestart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		store := newRing(t, emit.RingConfig{})
 		a := &target{do: fails}
 		config := emit.Config{DeadLetters: store, Consumers: []emit.Consumer{{Name: "a", Sink: a, Ordered: true}}}
@@ -343,7 +343,7 @@ func TestOrderSurvivesARestart(t *testing.T) {
 
 // TestDiscardFreesTheKey: what was discarded holds nothing back for good, and counts as shed.
 func TestDiscardFreesTheKey(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
 		r := one(t, a, func(c *emit.Consumer) { c.Ordered = true })
 		emitWant(t, r, keyed("k", 1), emit.Stored, emit.ReasonFailed)
@@ -363,7 +363,7 @@ func TestDiscardFreesTheKey(t *testing.T) {
 
 // TestUnparkedLetterHoldsItsKey: a letter that a person sent back goes before later ones of its key that have come since.
 func TestUnparkedLetterHoldsItsKey(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: func(context.Context, emit.Trigger) error { return emit.ErrRejected }}
 		r := one(t, a, func(c *emit.Consumer) { c.Ordered = true })
 		emitWant(t, r, keyed("k", 1), emit.Stored, emit.ReasonRejected)
@@ -424,7 +424,7 @@ func profile() string {
 
 // TestObserver: a panic in it breaks nothing, and each thing is told once.
 func TestObserver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		told := map[string]int{}
 		tell := func(what string) { mu.Lock(); told[what]++; mu.Unlock(); panic(what) }

@@ -29,7 +29,7 @@ func openBreaker(t *testing.T, r *emit.Router) {
 
 // TestOpenPeriods is T16: each failed recovery doubles the open period up to the longest, and a clean time resets it.
 func TestOpenPeriods(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var periods []time.Duration
 		a := &target{do: fails}
@@ -90,7 +90,7 @@ func TestLostProbe(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				a := &target{do: fails}
 				r := one(t, a, func(c *emit.Consumer) {
 					c.Breaker.Open = breaker.Backoff{Base: 100 * time.Millisecond, Max: time.Second, Jitter: -1}
@@ -112,7 +112,7 @@ func TestLostProbe(t *testing.T) {
 
 // TestRetriesDelayNobody is T18: what is retried waits in the dead letters, not in a lane.
 func TestRetriesDelayNobody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{}, &target{}
 		a.set(func(_ context.Context, x emit.Trigger) error {
 			if x.Key == "bad" {
@@ -145,7 +145,7 @@ func TestRetriesDelayNobody(t *testing.T) {
 
 // TestForcedOpen is T20: what was emitted while a consumer was switched off is kept, and delivered when it is on again.
 func TestForcedOpen(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
 		r := one(t, a)
 		if err := r.Breaker("a").Force(breaker.ForcedOpen, "maintenance"); err != nil {
@@ -181,7 +181,7 @@ func count(t *testing.T, r *emit.Router, f emit.Filter) (n int) {
 
 // TestOrderPerKey is T25 (REQ-E6).
 func TestOrderPerKey(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
 		var healthy bool
 		var mu sync.Mutex
@@ -213,7 +213,7 @@ func TestOrderPerKey(t *testing.T) {
 
 // TestOrderOfConcurrentEmits: a trigger whose key is under way waits for that call, and goes behind it if it fails.
 func TestOrderOfConcurrentEmits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: hangs}
 		r := one(t, a, func(c *emit.Consumer) { c.Ordered = true })
 		var all sync.WaitGroup
@@ -236,7 +236,7 @@ func TestOrderOfConcurrentEmits(t *testing.T) {
 
 // TestReplayBesideLiveTraffic is T26: replay keeps to its share, and yields when the consumer slows.
 func TestReplayBesideLiveTraffic(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(5 * time.Millisecond)}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{{
 			Name: "a", Sink: a, DeadLetters: newRing(t, emit.RingConfig{Letters: 12000, Bytes: 8 << 20}),
@@ -304,7 +304,7 @@ func force(t *testing.T, r *emit.Router, s breaker.State) {
 
 // TestReplayByFilter: it takes exactly what matches, and goes on where it was broken off.
 func TestReplayByFilter(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: a, Replay: emit.Replay{Manual: true}}}})
 		force(t, r, breaker.ForcedOpen)
@@ -344,7 +344,7 @@ func TestReplayByFilter(t *testing.T) {
 
 // TestParkedLettersBlockNothing: what the consumer keeps rejecting is parked with its history.
 func TestParkedLettersBlockNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
 		var parked []string
 		r := newRouter(t, emit.Config{
@@ -374,7 +374,7 @@ func TestParkedLettersBlockNothing(t *testing.T) {
 
 // TestPoison: a letter that panics five times is parked, and one that only fails is not.
 func TestPoison(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: func(_ context.Context, x emit.Trigger) error {
 			if x.ID == "poison" {
 				panic("poison")
@@ -395,7 +395,7 @@ func TestPoison(t *testing.T) {
 
 // TestPoisonDoesNotHoldUpRecovery: the probes go round, so that one bad letter at the head decides nothing for long.
 func TestPoisonDoesNotHoldUpRecovery(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
 		r := one(t, a)
 		openBreaker(t, r)
@@ -414,7 +414,7 @@ func TestPoisonDoesNotHoldUpRecovery(t *testing.T) {
 
 // TestProbesComeFromTheLetters: no live trigger pays for a probe as long as there are letters.
 func TestProbesComeFromTheLetters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
 		r := one(t, a)
 		openBreaker(t, r)
@@ -435,7 +435,7 @@ func TestProbesComeFromTheLetters(t *testing.T) {
 
 // TestLiveProbesWithoutLetters: where nothing is stored a live trigger is the probe.
 func TestLiveProbesWithoutLetters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
 		r := one(t, a, func(c *emit.Consumer) {
 			c.Degrade = func(context.Context, emit.Trigger, emit.Reason) error { return nil } // so that nothing is stored
@@ -459,7 +459,7 @@ func TestVerdictSeesTwoPercent(t *testing.T) {
 		slowEvery int
 		closed    bool
 	}{{50, false}, {200, true}} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			a := &target{}
 			var mu sync.Mutex
 			n := 0
@@ -496,7 +496,7 @@ func TestVerdictSeesTwoPercent(t *testing.T) {
 
 // TestLater: a consumer that asks to be left alone is, and is asked again afterwards (REQ-E15).
 func TestLater(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: func(context.Context, emit.Trigger) error {
 			return fmt.Errorf("429: %w", &emit.LaterError{After: 30 * time.Second, Err: errors.New("slow down")})
 		}}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestEmitDelivers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b, c := &target{}, &target{}, &target{}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, Types: []string{"order.paid"}},
@@ -40,7 +40,7 @@ func TestEmitDelivers(t *testing.T) {
 }
 
 func TestDefaultsOfATrigger(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var got emit.Trigger
 		r := one(t, &target{do: func(_ context.Context, x emit.Trigger) error { got = x; return nil }})
 		receipt, err := r.Emit(t.Context(), emit.Trigger{Type: "x"})
@@ -55,7 +55,7 @@ func TestDefaultsOfATrigger(t *testing.T) {
 }
 
 func TestTriggersThatAreRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := newRouter(t, emit.Config{MaxBytes: 10, Consumers: []emit.Consumer{{Name: "a", Sink: &target{}, Types: []string{"x"}}}})
 		for _, x := range []struct {
 			t    emit.Trigger
@@ -123,7 +123,7 @@ func TestDefaultsFit(t *testing.T) {
 
 // TestHangingConsumer is T1: the blast radius of a consumer that hangs is that consumer (REQ-E1).
 func TestHangingConsumer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: hangs}, &target{do: takes(5 * time.Millisecond)}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, Types: []string{"a"}, Bulkhead: 4}, {Name: "b", Sink: b, Types: []string{"b"}, Bulkhead: 4},
@@ -164,7 +164,7 @@ func TestHangingConsumer(t *testing.T) {
 
 // TestFullDeadLetters is T2: what does not fit is told as shed, and the others do not notice.
 func TestFullDeadLetters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: fails}, &target{}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, DeadLetters: newRing(t, emit.RingConfig{Letters: 10, Bytes: 64 << 10, Reserved: -1})}, {Name: "b", Sink: b},
@@ -190,7 +190,7 @@ func TestFullDeadLetters(t *testing.T) {
 
 // TestNoConnection is T3: an emit to a consumer that cannot be reached returns within its budget.
 func TestNoConnection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs})
 		began := time.Now()
 		emitWant(t, r, trigger("1"), emit.Stored, emit.ReasonTimeout)
@@ -202,7 +202,7 @@ func TestNoConnection(t *testing.T) {
 
 // TestFailingFast is T4: errors alone open the breaker, and then no call is made.
 func TestFailingFast(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
 		r := one(t, a)
 		for i := 0; r.Breaker("a").State() == breaker.Closed && i < 100; i++ {
@@ -221,7 +221,7 @@ func TestFailingFast(t *testing.T) {
 
 // TestBatchAboveTheLimit is T5: no wait depends on another limit.
 func TestBatchAboveTheLimit(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(20 * time.Millisecond)}
 		r := one(t, a, func(c *emit.Consumer) { c.Bulkhead = 4 })
 		outcomes := make(chan emit.Outcome, 100)
@@ -254,7 +254,7 @@ func TestBatchAboveTheLimit(t *testing.T) {
 
 // TestBoundsByPriority is T6 through a Router (REQ-E4).
 func TestBoundsByPriority(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var shed []string
 		r := newRouter(t, emit.Config{
 			Consumers: []emit.Consumer{{Name: "a", Sink: &target{}}}, Priorities: []string{"compliance", "high", "low"},
@@ -302,7 +302,7 @@ func TestBoundsByPriority(t *testing.T) {
 
 // TestRejected is T12: rejections, undecodable payloads and panics are kept with their reason and one attempt.
 func TestRejected(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
 		r := one(t, a)
 		for id, do := range map[string]func(context.Context, emit.Trigger) error{
@@ -343,7 +343,7 @@ func TestRejected(t *testing.T) {
 
 // TestHangsAreSeenByAge is T14: the breaker opens before any of the calls returns.
 func TestHangsAreSeenByAge(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs}, func(c *emit.Consumer) { c.Timeout, c.Bulkhead = 10*time.Second, 30 })
 		began := time.Now()
 		for i := range 20 {
@@ -360,7 +360,7 @@ func TestHangsAreSeenByAge(t *testing.T) {
 
 // TestCallerGoesAway: a caller's cancellation is no failure of the consumer, and the trigger is kept.
 func TestCallerGoesAway(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
@@ -375,7 +375,7 @@ func TestCallerGoesAway(t *testing.T) {
 }
 
 func TestDegrade(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var why []emit.Reason
 		answer := errors.New("not this one")
 		r := one(t, &target{do: fails}, func(c *emit.Consumer) {
@@ -401,7 +401,7 @@ func TestDegrade(t *testing.T) {
 
 // TestGoexitInASink: the goroutine ends, and the trigger is kept.
 func TestGoexitInASink(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: func(context.Context, emit.Trigger) error { panicGoexit(); return nil }}
 		r := one(t, a, func(c *emit.Consumer) { c.Ordered = true })
 		done := make(chan struct{})
