@@ -161,39 +161,70 @@ func playFailpoint(c Config, point string) error {
 	for {
 		select {
 		case <-compacted:
+			if _, err := s.Append(ctx, letter("a", 1, "after it")); err != nil {
+				return err
+			}
+			if point == answered {
+				killSelf()
+			}
 		case <-time.After(time.Minute):
 			return errors.New("it was not compacted")
 		}
 	}
 }
 
+// answered is the point after an Append that came after a compaction.
+const answered = "the next letter is stored"
+
 // A kill around a commit and around the renaming of a compacted copy leaves a store that opens and has everything.
 func TestKilledAtFailpoints(t *testing.T) {
-	for _, point := range []string{beforeCommit, afterCommit, copied, renamed, reopening} {
+	for _, point := range []string{beforeCommit, afterCommit, copied, renamed, reopening, answered} {
+		t.Run(point, func(t *testing.T) { failAt(t, point, t.TempDir(), nil) })
+	}
+}
+
+// The same with the power cut at that moment: what a rename has done lasts before anything is answered.
+func TestPowerCutAtFailpoints(t *testing.T) {
+	for _, point := range []string{afterCommit, copied, renamed, reopening, answered} {
 		t.Run(point, func(t *testing.T) {
-			dir := t.TempDir()
-			child := start(t, "failpoint", dir, pointEnv+"="+point)
-			child.read(-1)
-			err := child.cmd.Wait()
-			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("got %v, want it killed at the point: %s", err, child.said.String())
-			}
-			c := small(dir)
-			c.MaxBytes = 64 * mib
-			s := open(t, c)
-			n := len(list(t, s, "a", emit.Filter{}))
-			want := map[string]int{beforeCommit: 299, afterCommit: 300}[point]
-			if want == 0 {
-				want = 100
-			}
-			if n != want || s.Stats().Letters != want || len(s.Stats().Quarantined) > 0 {
-				t.Errorf("got %d letters, %+v; want %d", n, s.Stats(), want)
-			}
-			if _, err := os.Stat(filepath.Join(dir, tempName)); err == nil {
-				t.Error("the copy is still there")
-			}
-			add(t, s, letter("a", 1, "next"))
+			fs := loopFS(t)
+			failAt(t, point, filepath.Join(fs.mount, "letters"), &fs)
 		})
+	}
+}
+
+func failAt(t *testing.T, point, dir string, fs *loop) {
+	t.Helper()
+	cut := ""
+	if fs != nil {
+		cut = fs.mount
+	}
+	child := start(t, "failpoint", dir, pointEnv+"="+point, cutEnv+"="+cut)
+	child.read(-1)
+	err := child.cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("got %v, want it killed at the point: %s", err, child.said.String())
+	}
+	if fs != nil {
+		fs.remount(t)
+	}
+	c := small(dir)
+	c.MaxBytes = 64 * mib
+	s := open(t, c)
+	n := len(list(t, s, "a", emit.Filter{}))
+	want := map[string]int{beforeCommit: 299, afterCommit: 300, answered: 101}[point]
+	if want == 0 {
+		want = 100
+	}
+	if n != want || s.Stats().Letters != want || len(s.Stats().Quarantined) > 0 {
+		t.Errorf("got %d letters, %+v; want %d", n, s.Stats(), want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, tempName)); err == nil {
+		t.Error("the copy is still there")
+	}
+	add(t, s, letter("a", 1, "next"))
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.mu.stats.Quarantined, _ = filepath.Glob(filepath.Join(s.config.Dir, "letters-*"+corruptSuffix)) // a fixed pattern
+	s.mu.stats.Quarantined = quarantined(s.config.Dir)
 	if quarantine != nil {
 		s.tell(func(o *Observer) { call(o.Quarantined, *quarantine) })
 	}
