@@ -458,3 +458,27 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("got %+v: the sequence did not go on", l)
 	}
 }
+
+// A compaction that is stopped leaves everything as it was.
+func TestCompactionStopped(t *testing.T) {
+	s := open(t, small(t.TempDir())) // its committer does nothing by itself
+	for i := range 100 {
+		l := letter("a", 1, strconv.Itoa(i))
+		l.Trigger.Data = make([]byte, 15_000)
+		add(t, s, l)
+	}
+	before := s.Stats()
+	steps := 0
+	s.compactFile(func() bool { steps++; return steps == 3 })
+	if _, err := os.Stat(filepath.Join(s.config.Dir, tempName)); err == nil || steps != 3 {
+		t.Errorf("after %d steps: the copy is still there", steps)
+	}
+	add(t, s, letter("a", 1, "next"))
+	if st := s.Stats(); st.Compactions != 0 || st.FileBytes < before.FileBytes || st.Letters != 101 {
+		t.Errorf("got %+v", st)
+	}
+	s.compactFile(func() bool { return false })
+	if st := s.Stats(); st.Compactions != 1 || st.Letters != 101 {
+		t.Errorf("got %+v, want one compaction where nothing stops it", st)
+	}
+}

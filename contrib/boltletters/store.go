@@ -118,7 +118,11 @@ func (s *Store) start(ctx context.Context) error {
 	if err := create(s.config, s.path); err != nil {
 		return fmt.Errorf("boltletters: begin %s: %w", s.path, err)
 	}
-	if s.file.db, s.file.raw, err = openFile(s.config, s.path); err != nil {
+	err = guarded(func() (err error) {
+		s.file.db, s.file.raw, err = openFile(s.config, s.path)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("boltletters: open %s: %w", s.path, err)
 	}
 	if err := s.load(); err != nil {
