@@ -95,12 +95,12 @@ func (c Config) withDefaults() Config {
 	}
 	c.Consumers = slices.Clone(c.Consumers)
 	for i := range c.Consumers {
-		c.Consumers[i] = c.Consumers[i].withDefaults()
+		c.Consumers[i].setDefaults()
 	}
 	return c
 }
 
-func (c Consumer) withDefaults() Consumer {
+func (c *Consumer) setDefaults() {
 	if c.Timeout == 0 {
 		c.Timeout = 200 * time.Millisecond
 	}
@@ -113,7 +113,6 @@ func (c Consumer) withDefaults() Consumer {
 	if c.Replay.Share == 0 {
 		c.Replay.Share = 0.2
 	}
-	return c
 }
 
 func (c Config) check() error {
@@ -136,10 +135,13 @@ func (c Config) check() error {
 	if c.MaxBytes < 0 {
 		fault("Config.MaxBytes is %d: give a number above 0", c.MaxBytes)
 	}
-	for i, k := range c.Consumers {
-		if slices.ContainsFunc(c.Consumers[:i], func(o Consumer) bool { return o.Name == k.Name }) {
+	names := map[string]bool{}
+	for i := range c.Consumers {
+		k := &c.Consumers[i]
+		if names[k.Name] {
 			fault("Config.Consumers has two named %q: a name is a lane and the owner of its dead letters", k.Name)
 		}
+		names[k.Name] = true
 		faults = append(faults, k.check(i)...)
 	}
 	return errors.Join(faults...)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/breakwater-go/breakwater/emit"
@@ -84,27 +84,24 @@ func takes(d time.Duration) func(context.Context, emit.Trigger) error {
 	}
 }
 
-// bubble runs a test in virtual time.
-func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
-
-func newRouter(t testing.TB, c emit.Config) *emit.Router {
-	t.Helper()
+func newRouter(tb testing.TB, c emit.Config) *emit.Router {
+	tb.Helper()
 	r, err := emit.New(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() })
+	tb.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
 // one is a Router with one consumer, "a".
-func one(t testing.TB, c *target, change ...func(*emit.Consumer)) *emit.Router {
-	t.Helper()
+func one(tb testing.TB, c *target, change ...func(*emit.Consumer)) *emit.Router {
+	tb.Helper()
 	k := emit.Consumer{Name: "a", Sink: c}
 	for _, f := range change {
 		f(&k)
 	}
-	return newRouter(t, emit.Config{Consumers: []emit.Consumer{k}})
+	return newRouter(tb, emit.Config{Consumers: []emit.Consumer{k}})
 }
 
 func trigger(id string) emit.Trigger { return emit.Trigger{ID: id, Type: "order.paid"} }
@@ -128,17 +125,19 @@ func emitWant(t *testing.T, r *emit.Router, x emit.Trigger, want emit.Outcome, w
 }
 
 // stats of a consumer, after a look at the balance (REQ-E14).
-func stats(t testing.TB, r *emit.Router, consumer string) emit.ConsumerStats {
-	t.Helper()
-	for _, s := range r.Stats().Consumers {
+func stats(tb testing.TB, r *emit.Router, consumer string) emit.ConsumerStats {
+	tb.Helper()
+	all := r.Stats().Consumers
+	for i := range all {
+		s := &all[i]
 		if s.Emitted != s.Delivered+s.Stored+s.Shed+s.Refused {
-			t.Errorf("%s: emitted %d, delivered %d, stored %d, shed %d, refused %d", s.Name, s.Emitted, s.Delivered, s.Stored, s.Shed, s.Refused)
+			tb.Errorf("%s: emitted %d, delivered %d, stored %d, shed %d, refused %d", s.Name, s.Emitted, s.Delivered, s.Stored, s.Shed, s.Refused)
 		}
 		if s.Name == consumer {
-			return s
+			return *s
 		}
 	}
-	t.Fatalf("no consumer %s", consumer)
+	tb.Fatalf("no consumer %s", consumer)
 	return emit.ConsumerStats{}
 }
 
@@ -156,3 +155,17 @@ func settled(t *testing.T, r *emit.Router, consumer string, d time.Duration) {
 }
 
 func panicGoexit() { runtime.Goexit() }
+
+// A longest keeps the longest of some durations.
+type longest struct{ ns atomic.Int64 }
+
+func (l *longest) add(d time.Duration) {
+	for {
+		at := l.ns.Load()
+		if at >= int64(d) || l.ns.CompareAndSwap(at, int64(d)) {
+			return
+		}
+	}
+}
+
+func (l *longest) get() time.Duration { return time.Duration(l.ns.Load()) }

@@ -86,7 +86,7 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
 	if turn.keys != nil {
 		left -= time.Since(began)
 	}
-	if turn.held || left < l.Timeout/4 {
+	if turn.held || left < l.Slow { // with less a consumer that is well would look sick
 		return l.divert(ctx, t, priority, &turn, ReasonBehind, nil, false)
 	}
 	permit, slot, probing, reason, err := l.admit()
@@ -103,7 +103,7 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
 			l.divert(ctx, t, priority, &turn, ReasonFailed, errGoexit, true)
 		}
 	}()
-	failed := l.attempt(ctx, t, left, &permit, &slot, probing)
+	failed := l.attempt(ctx, t, left, &permit, &slot, role{probe: probing})
 	returned = true
 	if failed == nil {
 		turn.end(false)
@@ -143,8 +143,14 @@ func (l *lane) untilLater() time.Duration {
 	return time.Duration(at) - l.r.now()
 }
 
+// A role is what a delivery is to the breaker.
+type role struct {
+	probe bool
+	again bool // at a letter that has failed more than once: perhaps it is the letter
+}
+
 // attempt delivers once, and tells the breaker. A Sink's panic is an error, a *panicError.
-func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, permit *breaker.Permit, slot *limit.Permit, probing bool) (err error) {
+func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, permit *breaker.Permit, slot *limit.Permit, as role) (err error) {
 	call, cancel := context.WithTimeout(ctx, timeout)
 	at := l.calls.add(cancel)
 	ended := false
@@ -156,12 +162,12 @@ func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, pe
 			err = errGoexit
 		}
 		l.calls.drop(at)
-		cancel()
 		slot.Release()
-		l.report(ctx, err, permit, probing)
+		l.report(ctx, call, err, permit, as)
+		cancel()
 	}()
 	if !l.r.noLabels {
-		pprof.SetGoroutineLabels(l.labels)
+		pprof.SetGoroutineLabels(l.labels) //nolint:contextcheck // the labels only: it allocates nothing so
 		defer pprof.SetGoroutineLabels(ctx)
 	}
 	err = l.Sink.Deliver(call, t)
@@ -170,19 +176,22 @@ func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, pe
 }
 
 // report tells the breaker how a delivery ended (REQ-E15). A caller that went away, or a Router that ends, says nothing
-// about the consumer; by its age the call may still have been slow.
-func (l *lane) report(ctx context.Context, err error, permit *breaker.Permit, probing bool) {
+// about the consumer; by its age the call may still have been slow. Nor does a letter that has failed before and fails again at once, where
+// the consumer takes others.
+func (l *lane) report(ctx, call context.Context, err error, permit *breaker.Permit, as role) {
 	later, isLater := errors.AsType[*LaterError](err)
 	switch {
 	case err == nil, errors.Is(err, ErrRejected):
 		permit.DoneAs(breaker.Success, nil)
-		if probing {
+		if as.probe {
 			l.proven.Store(true)
 		}
 	case !isLater && (ctx.Err() != nil || l.calls.ended()):
 		permit.DoneAs(breaker.Ignored, err)
-	case probing && !l.proven.Load():
+	case as.probe && !l.proven.Load():
 		permit.DoneAs(breaker.Fatal, err) // the first probe failed: the verdict needs no other
+	case as.probe && as.again && !isLater && call.Err() == nil:
+		permit.DoneAs(breaker.Ignored, err)
 	default:
 		permit.DoneAs(breaker.Failure, err)
 	}
@@ -236,6 +245,9 @@ func (l *lane) divert(ctx context.Context, t Trigger, priority int, turn *turn, 
 	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: why, StoredAt: time.Now(), Parked: why == ReasonRejected}
 	if tried {
 		letter.Attempts, letter.Last = 1, []Attempt{{At: letter.StoredAt, Err: clip(cause.Error())}}
+		if !letter.Parked {
+			letter.NotBefore = letter.StoredAt.Add(backoff(1, cause))
+		}
 	}
 	err := l.keep(ctx, &letter)
 	turn.end(err == nil && !letter.Parked)

@@ -11,13 +11,13 @@ import (
 type Outcome uint8
 
 const (
-	// Delivered: the consumer has taken it, or Degrade has done in its place.
+	// Delivered says that the consumer has taken it, or Degrade has done in its place.
 	Delivered Outcome = iota + 1
-	// Stored: it is in the dead letters, as safe as their Durability says, and will be replayed.
+	// Stored says that it is in the dead letters, as safe as their Durability says, and will be replayed.
 	Stored
-	// Shed: it was dropped, since what is stored is as important or more.
+	// Shed says that it was dropped, since what is stored is as important or more.
 	Shed
-	// Refused: it was neither delivered nor stored; the caller still has it and should try again later.
+	// Refused says that it was neither delivered nor stored; the caller still has it and should try again later.
 	Refused
 )
 

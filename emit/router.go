@@ -51,7 +51,8 @@ func New(c Config) (*Router, error) {
 		r.priorities[p] = i
 	}
 	r.standard = r.priorities[c.DefaultPriority]
-	for _, k := range c.Consumers {
+	for i := range c.Consumers {
+		k := &c.Consumers[i]
 		if k.DeadLetters == nil {
 			k.DeadLetters = c.DeadLetters
 		}
@@ -60,7 +61,7 @@ func New(c Config) (*Router, error) {
 			r.rings = append(r.rings, ring)
 			k.DeadLetters = ring
 		}
-		r.lanes = append(r.lanes, newLane(r, k))
+		r.lanes = append(r.lanes, newLane(r, *k))
 		r.lasting = max(r.lasting, k.Timeout)
 	}
 	r.route()
@@ -147,7 +148,8 @@ func (r *Router) each(ctx context.Context, t Trigger, do func(*lane, context.Con
 	} else {
 		receipt.more = together(ctx, lanes, t, priority, do)
 	}
-	return receipt, receipt.err()
+	err = receipt.err()
+	return receipt, err
 }
 
 // together has each lane at work on a goroutine of its own, but for the last one.
@@ -214,7 +216,8 @@ func (r *Router) refuse(lanes []*lane, id string) (Receipt, error) {
 		l.count.refused.Add(1)
 		receipt.more = append(receipt.more, Result{Consumer: l.Name, Outcome: Refused, Reason: ReasonShutdown, Err: ErrClosed})
 	}
-	return receipt, receipt.err()
+	err := receipt.err()
+	return receipt, err
 }
 
 // An intake counts the emits under way, until it is closed and they have ended.
@@ -372,7 +375,7 @@ func (r *Router) tellShed(letter *Letter, why error) {
 
 // caught ends a panic of an Observer; it must be deferred.
 func (r *Router) caught(consumer string) {
-	if v := recover(); v != nil {
+	if v := recover(); v != nil { //nolint:revive // caught is deferred itself
 		r.fault(consumer, fmt.Errorf("emit: an Observer panicked: %v", v))
 	}
 }

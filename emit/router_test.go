@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestEmitDelivers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b, c := &target{}, &target{}, &target{}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, Types: []string{"order.paid"}},
@@ -39,7 +40,7 @@ func TestEmitDelivers(t *testing.T) {
 }
 
 func TestDefaultsOfATrigger(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var got emit.Trigger
 		r := one(t, &target{do: func(_ context.Context, x emit.Trigger) error { got = x; return nil }})
 		receipt, err := r.Emit(t.Context(), emit.Trigger{Type: "x"})
@@ -54,7 +55,7 @@ func TestDefaultsOfATrigger(t *testing.T) {
 }
 
 func TestTriggersThatAreRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := newRouter(t, emit.Config{MaxBytes: 10, Consumers: []emit.Consumer{{Name: "a", Sink: &target{}, Types: []string{"x"}}}})
 		for _, x := range []struct {
 			t    emit.Trigger
@@ -122,22 +123,22 @@ func TestDefaultsFit(t *testing.T) {
 
 // TestHangingConsumer is T1: the blast radius of a consumer that hangs is that consumer (REQ-E1).
 func TestHangingConsumer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: hangs}, &target{do: takes(5 * time.Millisecond)}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, Types: []string{"a"}, Bulkhead: 4}, {Name: "b", Sink: b, Types: []string{"b"}, Bulkhead: 4},
 		}})
 		done := make(chan emit.Receipt, 400)
-		var longestA, longestB time.Duration
+		var longestA, longestB longest
 		for i := range 200 {
 			for _, name := range []string{"a", "b"} {
 				go func() {
 					began := time.Now()
 					receipt, _ := r.Emit(t.Context(), emit.Trigger{ID: fmt.Sprint(name, i), Type: name})
 					if name == "b" {
-						longestB = max(longestB, time.Since(began))
+						longestB.add(time.Since(began))
 					} else {
-						longestA = max(longestA, time.Since(began))
+						longestA.add(time.Since(began))
 					}
 					done <- receipt
 				}()
@@ -155,22 +156,22 @@ func TestHangingConsumer(t *testing.T) {
 		if a.max > 4 || diverted < 180 || s.Stored != 200 {
 			t.Errorf("a had %d in flight; %d diverted of %d stored: %v", a.max, diverted, s.Stored, s.Reasons)
 		}
-		if longestA > 200*time.Millisecond || longestB > 5*time.Millisecond {
-			t.Errorf("emits took up to %v for a and %v for b; want 200ms and 5ms at most", longestA, longestB)
+		if longestA.get() > 200*time.Millisecond || longestB.get() > 5*time.Millisecond {
+			t.Errorf("emits took up to %v for a and %v for b; want 200ms and 5ms at most", longestA.get(), longestB.get())
 		}
 	})
 }
 
 // TestFullDeadLetters is T2: what does not fit is told as shed, and the others do not notice.
 func TestFullDeadLetters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: fails}, &target{}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, DeadLetters: newRing(t, emit.RingConfig{Letters: 10, Bytes: 64 << 10, Reserved: -1})}, {Name: "b", Sink: b},
 		}})
 		shed := 0
 		for i := range 200 {
-			receipt, err := r.Emit(t.Context(), trigger(fmt.Sprint(i)))
+			receipt, err := r.Emit(t.Context(), trigger(strconv.Itoa(i)))
 			if x := receipt.Of("b"); x.Outcome != emit.Delivered {
 				t.Errorf("b: %+v", x)
 			}
@@ -189,7 +190,7 @@ func TestFullDeadLetters(t *testing.T) {
 
 // TestNoConnection is T3: an emit to a consumer that cannot be reached returns within its budget.
 func TestNoConnection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs})
 		began := time.Now()
 		emitWant(t, r, trigger("1"), emit.Stored, emit.ReasonTimeout)
@@ -201,11 +202,11 @@ func TestNoConnection(t *testing.T) {
 
 // TestFailingFast is T4: errors alone open the breaker, and then no call is made.
 func TestFailingFast(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
 		r := one(t, a)
 		for i := 0; r.Breaker("a").State() == breaker.Closed && i < 100; i++ {
-			emitWant(t, r, trigger(fmt.Sprint(i)), emit.Stored, emit.ReasonFailed)
+			emitWant(t, r, trigger(strconv.Itoa(i)), emit.Stored, emit.ReasonFailed)
 		}
 		before, began := a.called(), time.Now()
 		got := emitWant(t, r, trigger("next"), emit.Stored, emit.ReasonOpen)
@@ -220,14 +221,14 @@ func TestFailingFast(t *testing.T) {
 
 // TestBatchAboveTheLimit is T5: no wait depends on another limit.
 func TestBatchAboveTheLimit(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(20 * time.Millisecond)}
 		r := one(t, a, func(c *emit.Consumer) { c.Bulkhead = 4 })
 		outcomes := make(chan emit.Outcome, 100)
 		began := time.Now()
 		for i := range 100 {
 			go func() {
-				receipt, _ := r.Emit(t.Context(), trigger(fmt.Sprint(i)))
+				receipt, _ := r.Emit(t.Context(), trigger(strconv.Itoa(i)))
 				outcomes <- receipt.Of("a").Outcome
 			}()
 		}
@@ -238,6 +239,7 @@ func TestBatchAboveTheLimit(t *testing.T) {
 				delivered++
 			case emit.Stored:
 				stored++
+			default:
 			}
 		}
 		if delivered != 4 || stored != 96 || time.Since(began) != 20*time.Millisecond {
@@ -252,7 +254,7 @@ func TestBatchAboveTheLimit(t *testing.T) {
 
 // TestBoundsByPriority is T6 through a Router (REQ-E4).
 func TestBoundsByPriority(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var shed []string
 		r := newRouter(t, emit.Config{
 			Consumers: []emit.Consumer{{Name: "a", Sink: &target{}}}, Priorities: []string{"compliance", "high", "low"},
@@ -300,7 +302,7 @@ func TestBoundsByPriority(t *testing.T) {
 
 // TestRejected is T12: rejections, undecodable payloads and panics are kept with their reason and one attempt.
 func TestRejected(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
 		r := one(t, a)
 		for id, do := range map[string]func(context.Context, emit.Trigger) error{
@@ -341,11 +343,11 @@ func TestRejected(t *testing.T) {
 
 // TestHangsAreSeenByAge is T14: the breaker opens before any of the calls returns.
 func TestHangsAreSeenByAge(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs}, func(c *emit.Consumer) { c.Timeout, c.Bulkhead = 10*time.Second, 30 })
 		began := time.Now()
 		for i := range 20 {
-			go func() { _, _ = r.Emit(t.Context(), trigger(fmt.Sprint(i))) }()
+			go func() { _, _ = r.Emit(t.Context(), trigger(strconv.Itoa(i))) }()
 		}
 		synctest.Wait()
 		time.Sleep(60 * time.Millisecond)
@@ -358,7 +360,7 @@ func TestHangsAreSeenByAge(t *testing.T) {
 
 // TestCallerGoesAway: a caller's cancellation is no failure of the consumer, and the trigger is kept.
 func TestCallerGoesAway(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
@@ -373,7 +375,7 @@ func TestCallerGoesAway(t *testing.T) {
 }
 
 func TestDegrade(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var why []emit.Reason
 		answer := errors.New("not this one")
 		r := one(t, &target{do: fails}, func(c *emit.Consumer) {
@@ -399,7 +401,7 @@ func TestDegrade(t *testing.T) {
 
 // TestGoexitInASink: the goroutine ends, and the trigger is kept.
 func TestGoexitInASink(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: func(context.Context, emit.Trigger) error { panicGoexit(); return nil }}
 		r := one(t, a, func(c *emit.Consumer) { c.Ordered = true })
 		done := make(chan struct{})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
-	"github.com/breakwater-go/breakwater/limit"
 )
 
 // work is what a lane's goroutine knows: probes and replays. Nobody else touches it.
@@ -58,6 +57,7 @@ const (
 	forever        = time.Duration(math.MaxInt64)
 	firstBackoff   = 100 * time.Millisecond
 	longestBackoff = 10 * time.Second
+	probeBackoff   = 4 * time.Second // two of the longest open periods
 )
 
 // run is the lane's goroutine.
@@ -139,7 +139,7 @@ func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 	}
 	f := Filter{Now: time.Now()}
 	n, err := l.take(ctx, f, free, now, nil, true)
-	if n == 0 && err == nil {
+	if n == 0 && err == nil && !l.proven.Load() {
 		f.Now = time.Time{}
 		n, err = l.take(ctx, f, free, now, nil, true)
 	}
@@ -263,7 +263,7 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 			continue
 		}
 		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], began: now, probe: probe, demand: d}
-		l.r.owned.Go(func() { l.try(&letters[i], probe) })
+		l.r.owned.Go(func() { l.try(&letters[i], probe) }) //nolint:contextcheck // an attempt goes on while the lane's goroutine stops
 		begun++
 	}
 	if begun < len(letters) {
@@ -291,14 +291,14 @@ func (l *lane) try(letter *Letter, probe bool) {
 	if err != nil {
 		return
 	}
-	slot, ok := limit.Permit{}, false
-	if slot, ok = l.bulkhead.Acquire(); !ok {
+	slot, ok := l.bulkhead.Acquire()
+	if !ok {
 		permit.DoneAs(breaker.Ignored, nil)
 		return
 	}
 	began := time.Now()
 	res.untried, res.err = false, errGoexit
-	res.err = l.attempt(context.Background(), letter.Trigger, timeout, &permit, &slot, probe)
+	res.err = l.attempt(context.Background(), letter.Trigger, timeout, &permit, &slot, role{probe: probe, again: letter.Attempts > 1})
 	res.took = time.Since(began)
 }
 
@@ -319,7 +319,7 @@ func (l *lane) ended(r result) {
 	if r.err != nil {
 		s.Attempt = Attempt{At: time.Now(), Err: clip(r.err.Error())}
 		s.Reason = l.reasonOf(r.err)
-		s.NotBefore = l.retryAt(&c.letter, r.err)
+		s.NotBefore = l.retryAt(c, r.err)
 		c.letter.Last = append(c.letter.Last, s.Attempt)
 		c.letter.Last = c.letter.Last[max(0, len(c.letter.Last)-KeptAttempts):]
 	}
@@ -333,12 +333,22 @@ func (l *lane) ended(r result) {
 	}
 }
 
-func (l *lane) retryAt(letter *Letter, err error) time.Time {
-	backoff := min(firstBackoff<<min(letter.Attempts-1, 10), longestBackoff)
-	if later, ok := errors.AsType[*LaterError](err); ok {
-		backoff = max(backoff, min(later.After, longestLater))
+// retryAt is when a letter may be tried again: one that failed as a probe after others had their turn.
+func (l *lane) retryAt(c *claim, err error) time.Time {
+	wait := backoff(c.letter.Attempts, err)
+	if c.probe {
+		wait = max(wait, probeBackoff)
 	}
-	return time.Now().Add(backoff)
+	return time.Now().Add(wait)
+}
+
+// backoff is how long a letter waits after so many attempts, or as its consumer asks.
+func backoff(attempts int, err error) time.Duration {
+	wait := min(firstBackoff<<min(attempts-1, 10), longestBackoff)
+	if later, ok := errors.AsType[*LaterError](err); ok {
+		wait = max(wait, min(later.After, longestLater))
+	}
+	return wait
 }
 
 // park settles a letter as one that waits for a person.

@@ -46,10 +46,17 @@ func (o *appendOp) apply(b *batch) error {
 	size := recordSize(o.record)
 	letters, bytes := b.excess(o.lane.priority, cost(size))
 	if letters > 0 || bytes > 0 {
-		if o.err = b.hopeless(o.lane.priority, letters, bytes); o.err != nil {
-			return nil
-		}
+		o.err = b.hopeless(o.lane.priority, letters, bytes)
 	}
+	if o.err != nil {
+		return nil //nolint:nilerr // it concerns this letter alone, not the transaction
+	}
+	return o.store(b, letters, bytes)
+}
+
+// store evicts until the letter is within the bounds, and puts it.
+func (o *appendOp) store(b *batch, letters, bytes int64) error {
+	size := recordSize(o.record)
 	for q := emit.MaxPriorities - 1; q > int(o.lane.priority); q-- {
 		for letters > 0 || bytes > 0 {
 			found, err := b.evict(q, &o.evicted)

@@ -2,6 +2,7 @@ package boltletters
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,6 +108,28 @@ func (b *batch) remove(at place, record []byte) error {
 		t.bytes -= size
 	})
 	b.s.used -= cost(size)
+	return nil
+}
+
+// replace stores a record in the place of another, and ends its claim.
+func (b *batch) replace(at place, old, record []byte) error {
+	grown := recordSize(record) - recordSize(old)
+	if err := b.unclaim(at); err != nil {
+		return err
+	}
+	bucket, err := b.bucket(at.lane)
+	if err != nil {
+		return err
+	}
+	seal(record, at)
+	if err := replaceParts(bucket, at.seq, old, record); err != nil {
+		return err
+	}
+	b.change(at.lane, func(l *lane, t *tally) {
+		l.bytes += grown
+		t.bytes += grown
+	})
+	b.s.used += grown
 	return nil
 }
 
@@ -217,7 +240,7 @@ func (b *batch) seek(l *lane, from uint64) (seq uint64, v letterView, err error)
 	return at.seq, v, nil
 }
 
-// putAside takes a damaged record out of its lane and keeps its bytes (behaviours-emit 12): it is one counted loss.
+// putAside takes a damaged record out of its lane and keeps its bytes: it is one counted loss.
 func (b *batch) putAside(at place, record []byte, cause error) error {
 	bad := b.tx.Bucket(badBucket)
 	n, err := bad.NextSequence()
@@ -283,32 +306,30 @@ const claimHead = 8 + 16
 // load reads what is kept in memory from the file: counts, oldest letters, claims; a few bytes for each lane and claim,
 // however many letters there are.
 func (s *Store) load() error {
-	s.mu.Lock()
-	s.mu.lanes, s.mu.claimed, s.mu.depths = map[laneKey]*lane{}, map[uint64]laneKey{}, map[string]emit.Depth{}
-	s.tallies, s.crashed = [emit.MaxPriorities]tally{}, nil
-	s.mu.Unlock()
-	consumers := map[string]bool{}
-	err := guarded(func() error {
-		return s.file.db.View(func(tx *bbolt.Tx) error {
-			if err := checkVersion(tx); err != nil {
-				return err
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.newest = tx.Bucket(lettersBucket).Sequence()
-			s.mu.stats.BadRecords = int64(tx.Bucket(badBucket).Sequence()) //nolint:gosec // a count
-			if err := s.loadLanesLocked(tx, consumers); err != nil {
-				return err
-			}
-			return s.loadClaimsLocked(tx)
-		})
-	})
-	if err != nil {
+	if err := guarded(func() error { return s.file.db.View(s.loadTx) }); err != nil {
 		return fmt.Errorf("boltletters: read %s: %w", s.path, err)
 	}
-	s.publish(consumers)
 	size := s.measure()
 	s.count(func(st *Stats) { st.FileBytes, st.UsedBytes = size, s.used })
+	return nil
+}
+
+func (s *Store) loadTx(tx *bbolt.Tx) error {
+	if err := checkVersion(tx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.lanes, s.mu.claimed = map[laneKey]*lane{}, map[uint64]laneKey{}
+	s.tallies, s.crashed = [emit.MaxPriorities]tally{}, nil
+	s.newest = tx.Bucket(lettersBucket).Sequence()
+	s.mu.stats.BadRecords = int64(tx.Bucket(badBucket).Sequence()) //nolint:gosec // a count
+	consumers := map[string]bool{}
+	if err := errors.Join(s.loadLanesLocked(tx, consumers), s.loadClaimsLocked(tx)); err != nil {
+		return err
+	}
+	s.mu.depths = map[string]emit.Depth{}
+	s.publishLocked(consumers)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func CheckInChild(ctx context.Context, path string) error {
 	case exit.ExitCode() == exitCrashed, crashedBySignal(exit.ProcessState):
 		return &damage{"the process that checked it crashed: " + words}
 	default:
-		return fmt.Errorf("boltletters: the check of %s gave no verdict: %v: %s", path, exit, words)
+		return fmt.Errorf("boltletters: the check of %s gave no verdict: %w: %s", path, exit, words)
 	}
 }
 
@@ -131,7 +131,7 @@ func checkTx(tx *bbolt.Tx, path string) error {
 	if first != nil {
 		return first
 	}
-	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error { return touch(name, b) })
+	return tx.ForEach(touch)
 }
 
 // touch reads each byte of a bucket, so that what would fault does so here.

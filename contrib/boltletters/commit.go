@@ -146,8 +146,22 @@ func (s *Store) commit(requests []*request) {
 	}
 	touched, err := s.transact(requests)
 	if err != nil {
+		again, failed := s.spend(err, requests)
+		s.answer(failed, nil, err)
+		s.commit(again)
+		return
+	}
+	s.answer(requests, touched, nil)
+}
+
+// answer tells those who wait what became of their requests.
+func (s *Store) answer(requests []*request, touched *batch, err error) {
+	if err != nil {
 		s.count(func(st *Stats) { st.FailedCommits++; st.Broken = s.broken })
 		err = fmt.Errorf("%w: %w", emit.ErrBackPressure, err)
+		if s.undo && s.broken == nil {
+			_ = s.putBack() // else the next transaction tries again
+		}
 	} else {
 		s.publish(touched.consumers)
 		size := s.measure()
@@ -164,9 +178,6 @@ func (s *Store) commit(requests []*request) {
 	}
 	if err != nil {
 		s.tell(func(o *Observer) { call(o.CommitFailed, err) })
-		if s.undo && s.broken == nil {
-			_ = s.putBack() // else the next transaction tries again
-		}
 	} else {
 		for _, event := range touched.events {
 			s.tell(event)

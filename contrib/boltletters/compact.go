@@ -1,6 +1,7 @@
 package boltletters
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ func (s *Store) idle() {
 	if s.ready() != nil {
 		return
 	}
+	s.keepSpare()
 	if s.recount {
 		s.recount = !s.verifyCounts(goOn)
 	}
@@ -31,10 +33,14 @@ func (s *Store) idle() {
 	}
 }
 
-// worthCompacting: half of the file or more is free, and there is room for the copy.
+// worthCompacting: a copy has half of the file's size or less, and there is room for it.
 func (s *Store) worthCompacting() bool {
-	size := s.measure()
-	return size >= minCompact && s.used*2 <= size && size+s.used+s.used/8 <= s.config.MaxBytes
+	size, live := s.measure(), int64(0)
+	for i := range s.tallies {
+		live += s.tallies[i].bytes
+	}
+	live = min(s.used, live+live/8+minCompact/4)
+	return size >= minCompact && live*2 <= size && size+live+s.config.spareBytes() <= s.config.MaxBytes
 }
 
 // verifyCounts counts what is stored, and corrects what the file says of it. It returns false if it was stopped.
@@ -67,19 +73,19 @@ func (s *Store) verifyCounts(goOn func() bool) (done bool) {
 }
 
 // countLetters counts a lane from its keys; it may stop early.
-func countLetters(bucket *bbolt.Bucket, goOn func() bool) (letters, bytes int64) {
+func countLetters(bucket *bbolt.Bucket, goOn func() bool) (letters, size int64) {
 	const look = 1024
 	c := bucket.Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		if len(k) == keySize {
 			letters++
 		}
-		bytes += int64(len(v)) + perPart
+		size += int64(len(v)) + perPart
 		if letters%look == 0 && !goOn() {
 			break
 		}
 	}
-	return letters, bytes
+	return letters, size
 }
 
 type correction struct {
@@ -150,7 +156,7 @@ func (s *Store) copyTo(temp string, stop func() bool) error {
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	dst, err := bbolt.Open(temp, 0o600, &bbolt.Options{NoSync: true, NoGrowSync: true, MaxSize: int(s.config.MaxBytes - s.measure())})
+	dst, err := bbolt.Open(temp, 0o600, &bbolt.Options{NoSync: true, NoGrowSync: true, MaxSize: int(s.config.MaxBytes - s.config.spareBytes() - s.measure())})
 	if err != nil {
 		return err
 	}
@@ -219,7 +225,7 @@ func (c *copying) copyBucket(path [][]byte, b *bbolt.Bucket) error {
 // isEmptyLane: lanes that hold nothing are not copied.
 func isEmptyLane(path [][]byte, inner *bbolt.Bucket) bool {
 	k, _ := inner.Cursor().First()
-	return k == nil && string(path[0]) == string(lettersBucket)
+	return k == nil && bytes.Equal(path[0], lettersBucket)
 }
 
 // step commits what was copied and begins anew, unless something more urgent has come.

@@ -12,7 +12,7 @@ type Config struct {
 	// Dir is the directory, which belongs to one Store at a time. It is made, with mode 0700, if it is missing.
 	Dir string
 	// MaxBytes bounds what the Store takes of the disk: its file, which gets three quarters, and the copy that
-	// compaction makes, which gets the rest. Quarantined files come on top. At least 4 MiB. Default: 1 GiB.
+	// compaction makes, which gets the rest but a spare for a full disk. Quarantined files come on top. At least 4 MiB. Default: 1 GiB.
 	MaxBytes int64
 	// MaxLetters bounds the letters of all consumers. Default: 1,000,000.
 	MaxLetters int
@@ -20,8 +20,8 @@ type Config struct {
 	ReservedLetters int
 	// ReservedBytes of the file are for priority 0 only; at most half of MaxBytes. Default: an eighth of the file; negative: none.
 	ReservedBytes int64
-	// MaxLetterBytes bounds a letter with all its fields; at most 1/16 of MaxBytes, and 60 MB. Default: 1 MiB, or
-	// that if it is less.
+	// MaxLetterBytes bounds a letter with all its fields; at most 1/16 of MaxBytes, and 60 MB. Default: 1 MiB and
+	// 64 KiB, so that what a Router takes by default fits, or 1/16 of MaxBytes if that is less.
 	MaxLetterBytes int
 	// IdleAfter is for how long nothing must have been asked of the Store before it compacts its file, and once after
 	// Open checks its counts. Default: 5s; negative: it never does.
@@ -82,7 +82,7 @@ const (
 	defaultMaxBytes       = 1 << 30
 	minMaxBytes           = 4 * mib
 	defaultMaxLetters     = 1_000_000
-	defaultMaxLetterBytes = mib
+	defaultMaxLetterBytes = mib + 64<<10
 	defaultIdleAfter      = 5 * time.Second
 	defaultCheckTimeout   = 5 * time.Minute
 	reservedShare         = 8  // an eighth
@@ -100,7 +100,7 @@ func (c Config) check() error {
 	report(c.MaxBytes != 0 && c.MaxBytes < minMaxBytes, "MaxBytes", c.MaxBytes, "use at least 4 MiB, or 0 for 1 GiB")
 	report(c.MaxLetters < 0, "MaxLetters", c.MaxLetters, "use at least 1, or 0 for 1,000,000")
 	report(c.CheckTimeout < 0, "CheckTimeout", c.CheckTimeout, "use a time above 0, or 0 for 5m")
-	report(c.MaxLetterBytes < 0, "MaxLetterBytes", c.MaxLetterBytes, "use at least 1, or 0 for 1 MiB")
+	report(c.MaxLetterBytes < 0, "MaxLetterBytes", c.MaxLetterBytes, "use at least 1, or 0 for 1 MiB and 64 KiB")
 	if len(errs) == 0 {
 		d := c.withDefaults()
 		report(d.ReservedLetters >= d.MaxLetters, "ReservedLetters", c.ReservedLetters, fmt.Sprintf("leave room for others: less than MaxLetters, %d", d.MaxLetters))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -85,6 +86,17 @@ func judge(ctx context.Context, c Config, path string) (*Quarantine, error) {
 		return nil, fmt.Errorf("boltletters: quarantine: %w", err)
 	}
 	return &Quarantine{Path: aside, Bytes: info.Size(), Err: verdict}, syncDir(c.Dir)
+}
+
+// quarantined lists the files of a directory that were put aside.
+func quarantined(dir string) (paths []string) {
+	entries, _ := os.ReadDir(dir) // it was just read and written
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), corruptSuffix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
 }
 
 // create makes an empty file under its name in one step, so that a crash leaves either none or a whole one.

@@ -87,10 +87,6 @@ func (l *lane) unclaim(seq uint64) {
 	}
 }
 
-func (l *lane) evictable() (letters, bytes int64) {
-	return l.letters - int64(len(l.claimed)), l.bytes - l.claimedBytes
-}
-
 // lanesOf lists the lanes of a consumer that hold letters, the most important first.
 func lanesOf(lanes map[laneKey]*lane, consumer string) []laneKey {
 	var keys []laneKey

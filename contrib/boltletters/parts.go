@@ -21,17 +21,34 @@ const (
 
 // putParts stores a record under its sequence; the second part and later ones have two bytes more in their keys.
 func putParts(bucket *bbolt.Bucket, seq uint64, record []byte) error {
-	key := seqKey(seq)
-	for part := 0; ; part++ {
-		n := min(len(record), partSize)
-		if err := bucket.Put(key, record[:n]); err != nil {
+	return replaceParts(bucket, seq, nil, record)
+}
+
+// replaceParts stores a record in the place of another and writes only the parts that differ.
+func replaceParts(bucket *bbolt.Bucket, seq uint64, old, record []byte) error {
+	if len(old) > len(record) && len(old) > partSize {
+		if err := deleteParts(bucket, seq, old); err != nil {
 			return err
 		}
-		if record = record[n:]; len(record) == 0 {
-			return nil
-		}
-		key = binary.BigEndian.AppendUint16(seqKey(seq), uint16(part+1)) //nolint:gosec // at most maxRecord
+		return putParts(bucket, seq, record)
 	}
+	for at := 0; at < len(record); at += partSize {
+		end := min(at+partSize, len(record))
+		if end <= len(old) && bytes.Equal(old[at:end], record[at:end]) {
+			continue
+		}
+		if err := bucket.Put(partKey(seq, at/partSize), record[at:end]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func partKey(seq uint64, part int) []byte {
+	if part == 0 {
+		return seqKey(seq)
+	}
+	return binary.BigEndian.AppendUint16(seqKey(seq), uint16(part)) //nolint:gosec // at most maxRecord
 }
 
 // getParts is the record of a sequence, nil if there is none; valid until the transaction ends, or a change.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -16,7 +17,8 @@ import (
 //
 //	byte 0      recordVersion
 //	bytes 1–4   CRC-32C of the body, then of the place
-//	bytes 5–    body: times of 16 bytes, numbers as varints, texts after their length, the data last
+//	bytes 5–    body: what attempts change stands at its ends, so that a settlement rewrites little of it;
+//	            times of 16 bytes, the number of attempts of 4, other numbers as varints, texts after their length
 const (
 	recordVersion = 1
 	recordHead    = 5
@@ -32,13 +34,7 @@ func encode(l *emit.Letter) []byte {
 	t := &l.Trigger
 	b := make([]byte, recordHead, recordHead+160+len(t.Data)+len(t.ID)+len(t.Type)+len(t.Source)+len(t.Subject)+len(t.Key))
 	b = appendTime(appendTime(b, l.StoredAt), l.NotBefore)
-	b = binary.AppendUvarint(b, uint64(max(0, l.Attempts)))
-	last := l.Last[max(0, len(l.Last)-emit.KeptAttempts):]
-	b = binary.AppendUvarint(b, uint64(len(last)))
-	for _, a := range last {
-		b = appendText(appendTime(b, a.At), cut(a.Err))
-	}
-	b = appendText(b, string(l.Reason))
+	b = binary.BigEndian.AppendUint32(b, uint32(min(max(0, l.Attempts), math.MaxInt32))) //nolint:gosec // bounded
 	for _, s := range []string{t.Type, t.Key, t.ID, t.Source, t.Subject, t.Priority, t.ContentType} {
 		b = appendText(b, s)
 	}
@@ -47,7 +43,14 @@ func encode(l *emit.Letter) []byte {
 	for k, v := range t.Attributes {
 		b = appendText(appendText(b, k), v)
 	}
-	return append(b, t.Data...)
+	b = append(binary.AppendUvarint(b, uint64(len(t.Data))), t.Data...)
+	b = appendText(b, string(l.Reason))
+	last := l.Last[max(0, len(l.Last)-emit.KeptAttempts):]
+	b = binary.AppendUvarint(b, uint64(len(last)))
+	for _, a := range last {
+		b = appendText(appendTime(b, a.At), cut(a.Err))
+	}
+	return b
 }
 
 // seal fills in the head for the place of the record.
@@ -114,11 +117,7 @@ func view(record []byte, at place) (letterView, error) {
 		return v, fmt.Errorf("%w: its checksum is %08x, not %08x", errBadRecord, got, want)
 	}
 	r := reader{rest: body}
-	v.storedAt, v.notBefore, v.attempts = r.time(), r.time(), int(r.number())
-	for range r.count() {
-		v.last = append(v.last, emit.Attempt{At: r.time(), Err: string(r.text())})
-	}
-	v.reason = r.text()
+	v.storedAt, v.notBefore, v.attempts = r.time(), r.time(), r.attempts()
 	for i := range v.texts {
 		v.texts[i] = r.text()
 	}
@@ -126,7 +125,10 @@ func view(record []byte, at place) (letterView, error) {
 	for range r.count() {
 		v.attributes = append(v.attributes, [2][]byte{r.text(), r.text()})
 	}
-	v.data = r.rest
+	v.data, v.reason = r.text(), r.text()
+	for range r.count() {
+		v.last = append(v.last, emit.Attempt{At: r.time(), Err: string(r.text())})
+	}
 	if r.short {
 		return v, fmt.Errorf("%w: it ends within a field", errBadRecord)
 	}
@@ -191,6 +193,14 @@ func (r *reader) count() uint64 {
 }
 
 func (r *reader) text() []byte { return r.take(r.number()) }
+
+func (r *reader) attempts() int {
+	b := r.take(4)
+	if b == nil {
+		return 0
+	}
+	return int(binary.BigEndian.Uint32(b))
+}
 
 func (r *reader) time() time.Time {
 	b := r.take(16)

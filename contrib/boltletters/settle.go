@@ -62,7 +62,10 @@ func (b *batch) settle(at place, r emit.Settlement) error {
 
 // move writes a letter anew, waiting or parked.
 func (b *batch) move(at place, old []byte, l *emit.Letter, parked bool) error {
-	record := encode(l)
+	record := b.encodeWithin(l, len(old))
+	if at.lane.parked == parked {
+		return b.replace(at, old, record)
+	}
 	if err := b.remove(at, old); err != nil {
 		return err
 	}
@@ -70,12 +73,31 @@ func (b *batch) move(at place, old []byte, l *emit.Letter, parked bool) error {
 	return b.put(at, record, l.StoredAt)
 }
 
+// encodeWithin encodes a letter that is in the file already. Where there is no more room it keeps less of what attempts said, so
+// that letters do not outgrow the bound and a claim can always be ended.
+func (b *batch) encodeWithin(l *emit.Letter, size int) []byte {
+	record := encode(l)
+	for n := shortErr; b.s.used > b.s.config.room() && len(record) > size && len(l.Last) > 0; n = 0 {
+		if n == 0 {
+			l.Last = l.Last[1:]
+		}
+		for i := range l.Last {
+			l.Last[i].Err = l.Last[i].Err[:min(n, len(l.Last[i].Err))]
+		}
+		record = encode(l)
+	}
+	return record
+}
+
+// shortErr is what is kept of an attempt's words in a full file.
+const shortErr = 40
+
 // Discard deletes letters; see [emit.DeadLetters]. Many are deleted in several steps: after an error those counted are gone.
 func (s *Store) Discard(ctx context.Context, consumer string, f emit.Filter) (int, error) {
 	return s.edit(ctx, consumer, f, func(b *batch, v *letterView, record []byte) error { return b.remove(v.place, record) })
 }
 
-// Unpark makes parked letters wait again, from now on; see [emit.DeadLetters]. Many are moved in several steps, as by Discard.
+// Unpark makes parked letters wait again; see [emit.DeadLetters]. Many are moved in several steps, as by Discard.
 func (s *Store) Unpark(ctx context.Context, consumer string, f emit.Filter) (int, error) {
 	f.Parked = new(true)
 	return s.edit(ctx, consumer, f, func(b *batch, v *letterView, record []byte) error {

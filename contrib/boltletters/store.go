@@ -118,16 +118,21 @@ func (s *Store) start(ctx context.Context) error {
 	if err := create(s.config, s.path); err != nil {
 		return fmt.Errorf("boltletters: begin %s: %w", s.path, err)
 	}
-	if s.file.db, s.file.raw, err = openFile(s.config, s.path); err != nil {
+	err = guarded(func() (err error) {
+		s.file.db, s.file.raw, err = openFile(s.config, s.path)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("boltletters: open %s: %w", s.path, err)
 	}
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.mu.stats.Quarantined, _ = filepath.Glob(filepath.Join(s.config.Dir, "letters-*"+corruptSuffix)) // a fixed pattern
+	s.mu.stats.Quarantined = quarantined(s.config.Dir)
 	if quarantine != nil {
 		s.tell(func(o *Observer) { call(o.Quarantined, *quarantine) })
 	}
+	s.keepSpare()
 	go s.commitAll()
 	// Gives back what was claimed; where the disk is full the next transaction that fits does it.
 	_ = s.ask(context.WithoutCancel(ctx), &nothing{}, 0)
@@ -215,6 +220,10 @@ func (s *Store) unavailable() error {
 func (s *Store) publish(consumers map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.publishLocked(consumers)
+}
+
+func (s *Store) publishLocked(consumers map[string]bool) {
 	for consumer := range consumers {
 		if d := depthOf(s.mu.lanes, consumer); d.Letters > 0 {
 			s.mu.depths[consumer] = d

@@ -31,6 +31,7 @@ var arrows = map[string][]string{
 	"limit":                           {}, // neither it nor breaker knows the other
 	"readpath":                        {"limit", "replica"},
 	"contrib/ottercache":              {"readpath"},
+	"contrib/boltletters":             {"emit", "emit/emittest"}, // its tests run the contract
 	"readpath/httpread":               {"readpath", "replica"},
 	"breaker/httpbreaker":             {"breaker", "internal/httpwire"},
 	"replica":                         {"breaker"},

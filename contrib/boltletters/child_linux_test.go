@@ -15,7 +15,12 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-const dirEnv, pointEnv = "BREAKWATER_BOLTLETTERS_DIR", "BREAKWATER_BOLTLETTERS_POINT"
+// The environment of a role: its directory, the point at which it is killed, the file system that is cut off before that.
+const (
+	dirEnv   = "BREAKWATER_BOLTLETTERS_DIR"
+	pointEnv = "BREAKWATER_BOLTLETTERS_POINT"
+	cutEnv   = "BREAKWATER_BOLTLETTERS_CUT"
+)
 
 func playRole(role string) int {
 	c := small(os.Getenv(dirEnv))
@@ -137,15 +142,24 @@ func (r *role) wait() []string {
 	return lines
 }
 
-func killSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }
+func killSelf() {
+	if mount := os.Getenv(cutEnv); mount != "" {
+		if err := shutdownFS(mount); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
 
 // wantAll fails for each acknowledged ID that the Store does not have.
 func wantAll(t *testing.T, s *Store, acked []string) {
 	t.Helper()
 	have := map[string]bool{}
 	for consumer := range s.Depths() {
-		for _, l := range list(t, s, consumer, emit.Filter{}) {
-			have[l.Trigger.ID] = true
+		for _, id := range ids(list(t, s, consumer, emit.Filter{})) {
+			have[id] = true
 		}
 	}
 	lost := 0

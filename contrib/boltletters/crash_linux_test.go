@@ -19,14 +19,6 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// rounds is few, or many where the long versions are asked for (make prove).
-func rounds(few, many int) int {
-	if os.Getenv("BREAKWATER_PROVE") != "" {
-		return many
-	}
-	return few
-}
-
 // What was acknowledged survives kill -9, again and again (REQ-E7).
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
@@ -52,7 +44,7 @@ func TestKilled(t *testing.T) {
 }
 
 // What was acknowledged survives a power cut, which kill -9 says nothing about: a file system on a loop device is shut
-// down without flushing its log, mounted again, and the Store reopened (behaviours-emit T7, REQ-E8).
+// down without flushing its log, mounted again, and the Store reopened (REQ-E8).
 func TestPowerCut(t *testing.T) {
 	for range rounds(2, 20) {
 		img := loopFS(t)
@@ -126,7 +118,7 @@ func shutdownFS(mount string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close()
 	flags := noLogFlush
 	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, d.Fd(), request, uintptr(unsafe.Pointer(&flags))); e != 0 {
 		return e
@@ -169,39 +161,70 @@ func playFailpoint(c Config, point string) error {
 	for {
 		select {
 		case <-compacted:
+			if _, err := s.Append(ctx, letter("a", 1, "after it")); err != nil {
+				return err
+			}
+			if point == answered {
+				killSelf()
+			}
 		case <-time.After(time.Minute):
 			return errors.New("it was not compacted")
 		}
 	}
 }
 
-// A kill around a commit and around the renaming of a compacted copy leaves a store that opens and has everything (behaviours-emit T9).
+// answered is the point after an Append that came after a compaction.
+const answered = "the next letter is stored"
+
+// A kill around a commit and around the renaming of a compacted copy leaves a store that opens and has everything.
 func TestKilledAtFailpoints(t *testing.T) {
-	for _, point := range []string{beforeCommit, afterCommit, copied, renamed, reopening} {
+	for _, point := range []string{beforeCommit, afterCommit, copied, renamed, reopening, answered} {
+		t.Run(point, func(t *testing.T) { failAt(t, point, t.TempDir(), nil) })
+	}
+}
+
+// The same with the power cut at that moment: what a rename has done lasts before anything is answered.
+func TestPowerCutAtFailpoints(t *testing.T) {
+	for _, point := range []string{afterCommit, copied, renamed, reopening, answered} {
 		t.Run(point, func(t *testing.T) {
-			dir := t.TempDir()
-			child := start(t, "failpoint", dir, pointEnv+"="+point)
-			child.read(-1)
-			err := child.cmd.Wait()
-			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("got %v, want it killed at the point: %s", err, child.said.String())
-			}
-			c := small(dir)
-			c.MaxBytes = 64 * mib
-			s := open(t, c)
-			n := len(list(t, s, "a", emit.Filter{}))
-			want := map[string]int{beforeCommit: 299, afterCommit: 300}[point]
-			if want == 0 {
-				want = 100
-			}
-			if n != want || s.Stats().Letters != want || len(s.Stats().Quarantined) > 0 {
-				t.Errorf("got %d letters, %+v; want %d", n, s.Stats(), want)
-			}
-			if _, err := os.Stat(filepath.Join(dir, tempName)); err == nil {
-				t.Error("the copy is still there")
-			}
-			add(t, s, letter("a", 1, "next"))
+			fs := loopFS(t)
+			failAt(t, point, filepath.Join(fs.mount, "letters"), &fs)
 		})
+	}
+}
+
+func failAt(t *testing.T, point, dir string, fs *loop) {
+	t.Helper()
+	cut := ""
+	if fs != nil {
+		cut = fs.mount
+	}
+	child := start(t, "failpoint", dir, pointEnv+"="+point, cutEnv+"="+cut)
+	child.read(-1)
+	err := child.cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("got %v, want it killed at the point: %s", err, child.said.String())
+	}
+	if fs != nil {
+		fs.remount(t)
+	}
+	c := small(dir)
+	c.MaxBytes = 64 * mib
+	s := open(t, c)
+	n := len(list(t, s, "a", emit.Filter{}))
+	want := map[string]int{beforeCommit: 299, afterCommit: 300, answered: 101}[point]
+	if want == 0 {
+		want = 100
+	}
+	if n != want || s.Stats().Letters != want || len(s.Stats().Quarantined) > 0 {
+		t.Errorf("got %d letters, %+v; want %d", n, s.Stats(), want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, tempName)); err == nil {
+		t.Error("the copy is still there")
+	}
+	add(t, s, letter("a", 1, "next"))
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -258,7 +281,7 @@ func playReopen(c Config) error {
 	return s.Close()
 }
 
-// What a reopened Store takes of the memory does not depend on the backlog (behaviours-emit T10).
+// What a reopened Store takes of the memory does not depend on the backlog.
 func TestReopenTakesLittleMemory(t *testing.T) {
 	peak := func(dir string, letters int) (kib int) {
 		var n, claimed int
@@ -278,4 +301,51 @@ func TestReopenTakesLittleMemory(t *testing.T) {
 	if with-before > 16<<10 {
 		t.Errorf("peak RSS: %d KiB with a backlog of %d MB, %d KiB without; want a difference of 16 MiB at most", with, backlogLetters*backlogData/1_000_000, before)
 	}
+}
+
+// On a full disk emitters get back pressure, nothing is lost, and it goes on when there is room (REQ-E4).
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		notRun(t, "a full disk", err.Error())
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+	c := small(filepath.Join(dir, "letters"))
+	c.MaxBytes = 64 * mib
+	s := open(t, c)
+	var stored []string
+	for {
+		l := letter("a", len(stored)%3, strconv.Itoa(len(stored)))
+		l.Trigger.Data = make([]byte, 50_000)
+		if _, err := s.Append(t.Context(), l); err != nil {
+			if !errors.Is(err, emit.ErrBackPressure) || !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			break
+		}
+		stored = append(stored, l.Trigger.ID)
+	}
+	wantIDs(t, list(t, s, "a", emit.Filter{}), stored...)
+	s = open(t, c0(t, s)) // a full disk does not keep it from starting
+	wantIDs(t, list(t, s, "a", emit.Filter{}), stored...)
+	// What is free in the file is enough to deliver.
+	wantIDs(t, claim(t, s, "a", emit.Filter{InOrder: true}, 2), stored[:2]...)
+	if err := s.Settle(t.Context(), "a", []emit.Settlement{{Seq: 1, Delivered: true}, {Seq: 2, Attempt: emit.Attempt{Err: "no"}}}); err != nil {
+		t.Error(err)
+	}
+	stored = stored[1:]
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=12m"); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, letter("a", 0, "room again"))
+	s = reopen(t, s)
+	wantIDs(t, list(t, s, "a", emit.Filter{}), append(stored, "room again")...)
+}
+
+func c0(t *testing.T, s *Store) Config {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return s.config
 }
