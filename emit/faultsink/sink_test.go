@@ -199,7 +199,7 @@ func TestRetryAfter(t *testing.T) {
 
 // Duplicates by ID, order by key and Time; what was not delivered is not in them.
 func TestWhatItGot(t *testing.T) { // REQ-E8
-	s := newSink(t, Config{Remember: 7})
+	s := newSink(t, Config{Remember: 8})
 	at := time.Now()
 	send := func(key string, n int) {
 		_ = s.Deliver(t.Context(), emit.Trigger{ID: fmt.Sprint(key, n), Key: key, Time: at.Add(time.Duration(n))})
@@ -210,6 +210,7 @@ func TestWhatItGot(t *testing.T) { // REQ-E8
 	send("a", 2)
 	set(t, s, Faults{})
 	send("a", 3)
+	send("b", 3)
 	send("a", 2) // overtaken
 	send("a", 1) // again
 	send("b", 1) // overtaken
@@ -222,7 +223,7 @@ func TestWhatItGot(t *testing.T) { // REQ-E8
 		t.Errorf("got %+v", st)
 	}
 	send("", 1)
-	if st := s.Stats(); st.Forgotten != 1 || st.Delivered != 8 || len(s.Taken("")) != 1 {
+	if st := s.Stats(); st.Forgotten != 1 || st.Delivered != 9 || len(s.Taken("")) != 1 {
 		t.Errorf("over the bound: got %+v", st)
 	}
 }
