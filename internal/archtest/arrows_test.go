@@ -23,9 +23,10 @@ var arrows = map[string][]string{
 	"internal/httpwire":               {},
 	"internal/cloudevent":             {"emit"},
 	"emit":                            {},
+	"emit/emittest":                   {"emit"}, // its tests, and those of whoever keeps its contracts
 	"emit/httpsink":                   {"emit", "internal/cloudevent", "internal/httpwire"},
-	"emit/faultsink":                  {"emit", "internal/cloudevent"},
-	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "internal/cloudevent"},
+	"emit/faultsink":                  {"emit", "emit/emittest", "emit/httpsink", "internal/cloudevent"}, // the two for its tests
+	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "emit/emittest", "internal/cloudevent"},
 	"contrib/grpc/internal/retryinfo": {},
 	"breaker":                         {},
 	"limit":                           {}, // neither it nor breaker knows the other
