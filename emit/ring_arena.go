@@ -233,4 +233,3 @@ func unlink(c *chain, l link, of func(int32) *link) {
 		c.tail = l.prev
 	}
 }
-

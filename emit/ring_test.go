@@ -2,7 +2,7 @@ package emit_test
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 
 func TestRingContract(t *testing.T) {
 	emittest.DeadLetters(t, emittest.Store{Open: func(t *testing.T, c emittest.StoreConfig) emit.DeadLetters {
+		t.Helper()
 		r := emit.RingConfig{Letters: c.Letters, Bytes: c.Bytes, Reserved: c.Reserved}
 		if r.Reserved == 0 {
 			r.Reserved = -1
@@ -23,11 +24,11 @@ func TestRingContract(t *testing.T) {
 	}})
 }
 
-func newRing(t testing.TB, c emit.RingConfig) *emit.Ring {
-	t.Helper()
+func newRing(tb testing.TB, c emit.RingConfig) *emit.Ring {
+	tb.Helper()
 	r, err := emit.NewRing(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }
@@ -70,7 +71,7 @@ func TestRingUsesItsRoomAgain(t *testing.T) {
 	r := newRing(t, emit.RingConfig{Letters: 50, Bytes: 64 << 10, Reserved: -1})
 	for round := range 200 {
 		for i := range 40 {
-			l := emit.Letter{Consumer: "a", Priority: i % 3, Trigger: emit.Trigger{ID: fmt.Sprint(i), Type: "x", Data: make([]byte, (i*round*37)%3000)}}
+			l := emit.Letter{Consumer: "a", Priority: i % 3, Trigger: emit.Trigger{ID: strconv.Itoa(i), Type: "x", Data: make([]byte, (i*round*37)%3000)}}
 			if _, err := r.Append(t.Context(), l); err != nil && !errors.Is(err, emit.ErrFull) && !errors.Is(err, emit.ErrBackPressure) {
 				t.Fatal(err)
 			}

@@ -85,13 +85,15 @@ func deliver(t *testing.T, c Consumer, trigger emit.Trigger) error {
 }
 
 func testDelivers(t *testing.T, s Sinks) {
+	t.Helper()
 	c := s.Open(t)
 	rich, bare := full().Trigger, letter("bare", low).Trigger
 	rich.Data, rich.Attributes = []byte(`{"text":"ü\n"}`), map[string]string{"traceparent": "00-1", "tenant": "ü \"x\" 100%"}
 	data, attributes := slices.Clone(rich.Data), maps.Clone(rich.Attributes)
-	for _, trigger := range []emit.Trigger{rich, bare, rich} {
-		if err := deliver(t, c, trigger); err != nil {
-			t.Fatalf("Deliver(%s): %v", trigger.ID, err)
+	sent := []emit.Trigger{rich, bare, rich}
+	for i := range sent {
+		if err := deliver(t, c, sent[i]); err != nil {
+			t.Fatalf("Deliver(%s): %v", sent[i].ID, err)
 		}
 	}
 	if !slices.Equal(rich.Data, data) || !maps.Equal(rich.Attributes, attributes) {
@@ -101,8 +103,8 @@ func testDelivers(t *testing.T, s Sinks) {
 	if len(got) != 3 { // at least once, and a duplicate only where the caller delivers again
 		t.Fatalf("the consumer took %d triggers of 3", len(got))
 	}
-	for i, want := range []emit.Trigger{rich, bare, rich} {
-		sameTrigger(t, got[i], want)
+	for i := range sent {
+		sameTrigger(t, got[i], sent[i])
 	}
 }
 
@@ -122,6 +124,7 @@ func sameTrigger(t *testing.T, got, want emit.Trigger) {
 
 // testAnswers: each answer is told as what it is, and the next trigger is delivered again.
 func testAnswers(t *testing.T, s Sinks) {
+	t.Helper()
 	c := s.Open(t)
 	for i, a := range s.Answers {
 		if a == Hang {
@@ -145,6 +148,7 @@ func testAnswers(t *testing.T, s Sinks) {
 
 // testSinkContextEnded: it is no rejection, and not told as delivered unless it was.
 func testSinkContextEnded(t *testing.T, s Sinks) {
+	t.Helper()
 	c := s.Open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -155,6 +159,7 @@ func testSinkContextEnded(t *testing.T, s Sinks) {
 }
 
 func testHang(t *testing.T, s Sinks) {
+	t.Helper()
 	if !slices.Contains(s.Answers, Hang) {
 		t.Skip("the consumer cannot hang")
 	}
@@ -179,6 +184,7 @@ func testHang(t *testing.T, s Sinks) {
 }
 
 func testSinkConcurrency(t *testing.T, s Sinks) {
+	t.Helper()
 	const callers, each = 8, 10
 	c := s.Open(t)
 	var owned sync.WaitGroup
@@ -193,8 +199,9 @@ func testSinkConcurrency(t *testing.T, s Sinks) {
 	}
 	owned.Wait()
 	seen := map[string]int{}
-	for _, trigger := range c.Taken() {
-		seen[trigger.ID]++
+	taken := c.Taken()
+	for i := range taken {
+		seen[taken[i].ID]++
 	}
 	if len(seen) != callers*each {
 		t.Errorf("%d different triggers arrived of %d", len(seen), callers*each)

@@ -24,6 +24,7 @@ func (m *memory) Deliver(ctx context.Context, t emit.Trigger) error {
 	m.Lock()
 	defer m.Unlock()
 	switch m.answer {
+	case emittest.Accept:
 	case emittest.Reject:
 		return fmt.Errorf("%w: 403", emit.ErrRejected)
 	case emittest.Later:

@@ -108,9 +108,9 @@ func put(t *testing.T, d emit.DeadLetters, l emit.Letter) []string {
 
 func putAll(t *testing.T, d emit.DeadLetters, letters ...emit.Letter) {
 	t.Helper()
-	for _, l := range letters {
-		if evicted := put(t, d, l); len(evicted) > 0 {
-			t.Fatalf("Append(%s) evicted %v; want nothing", l.Trigger.ID, evicted)
+	for i := range letters {
+		if evicted := put(t, d, letters[i]); len(evicted) > 0 {
+			t.Fatalf("Append(%s) evicted %v; want nothing", letters[i].Trigger.ID, evicted)
 		}
 	}
 }

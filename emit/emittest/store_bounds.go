@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/breakwater-go/breakwater/emit"
@@ -20,6 +21,7 @@ const (
 
 // testBounds is the sequence of docs/emit.md: a bound of 10 of which 3 are for priority 0 (REQ-E4).
 func testBounds(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{Letters: 10, Reserved: 3})
 	var shed, evicted []string
 	for i := range 10 {
@@ -57,6 +59,7 @@ func testBounds(t *testing.T, s Store) {
 
 // testEvictionOrder: the least important first and the oldest first among those, whosever they are.
 func testEvictionOrder(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{Letters: 6})
 	other := letter("c-other", 3)
 	other.Consumer = "other"
@@ -65,12 +68,13 @@ func testEvictionOrder(t *testing.T, s Store) {
 	putAll(t, d, letter("a", 1), letter("b", 2), other, letter("d", 2), parked, letter("f", 1))
 	var evicted []string
 	for i := range 6 {
-		evicted = append(evicted, put(t, d, letter(fmt.Sprint(i), never))...)
+		evicted = append(evicted, put(t, d, letter(strconv.Itoa(i), never))...)
 	}
 	wantIDs(t, "evicted", evicted, "c-other e-parked b d a f")
 }
 
 func testClaimedStay(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{Letters: 3})
 	putAll(t, d, letter("a", low), letter("b", low), letter("c", low))
 	claimed := claim(t, d, emit.Filter{}, 2)
@@ -86,6 +90,7 @@ func testClaimedStay(t *testing.T, s Store) {
 
 // testShedEvictsNothing: a letter that does not fit although all that is less important went, evicts none of it.
 func testShedEvictsNothing(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{Bytes: bound})
 	fill(t, d, 32<<10, high)
 	one := claim(t, d, emit.Filter{}, 1)
@@ -104,9 +109,10 @@ func testShedEvictsNothing(t *testing.T, s Store) {
 }
 
 func testReserved(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{Letters: 8, Reserved: 2})
 	for i := range 6 {
-		putAll(t, d, letter(fmt.Sprint(i), low))
+		putAll(t, d, letter(strconv.Itoa(i), low))
 	}
 	_, err := d.Append(t.Context(), letter("6", low))
 	wantErr(t, "Append into reserved room", err, emit.ErrFull)
@@ -137,6 +143,7 @@ func fill(t *testing.T, d emit.DeadLetters, size, priority int) (n int) {
 
 // testBytes: letters that are never shed push others out, the oldest first, as many as they need and not many more.
 func testBytes(t *testing.T, s Store) {
+	t.Helper()
 	const size = 32 << 10
 	d := open(t, s, StoreConfig{Bytes: bound})
 	n := fill(t, d, size, low)
@@ -156,6 +163,7 @@ func testBytes(t *testing.T, s Store) {
 }
 
 func testTooLarge(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{Bytes: bound})
 	putAll(t, d, letter("a", low))
 	evicted, err := d.Append(t.Context(), sized("large", 2*bound, never))

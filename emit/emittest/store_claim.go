@@ -39,6 +39,7 @@ func sameLetter(t *testing.T, what string, got, want emit.Letter) {
 }
 
 func testFidelity(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	want := full()
 	bare := emit.Letter{Consumer: consumer, Trigger: emit.Trigger{ID: "bare", Type: "x"}, Priority: low, StoredAt: base}
@@ -58,6 +59,7 @@ func testFidelity(t *testing.T, s Store) {
 }
 
 func testCopies(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	l, want := full(), full()
 	putAll(t, d, l)
@@ -72,6 +74,7 @@ func testCopies(t *testing.T, s Store) {
 }
 
 func testClaimOrder(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	other := letter("other", never)
 	other.Consumer = "other"
@@ -84,6 +87,7 @@ func testClaimOrder(t *testing.T, s Store) {
 }
 
 func testClaimsExclude(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, letter("a", low), letter("b", low))
 	first := claim(t, d, emit.Filter{}, 1)
@@ -99,16 +103,19 @@ func testClaimsExclude(t *testing.T, s Store) {
 
 // testFilters asks Claim and Letters the same.
 func testFilters(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
-	for i, l := range []emit.Letter{keyed("a", "k1", low), keyed("b", "k2", high), keyed("c", "k1", high), letter("d", never)} {
+	letters := []emit.Letter{keyed("a", "k1", low), keyed("b", "k2", high), keyed("c", "k1", high), letter("d", never)}
+	for i := range letters {
+		l := &letters[i]
 		l.StoredAt = base.Add(time.Duration(i) * time.Second)
 		if i%2 == 1 {
 			l.Trigger.Type, l.Reason = "ping", emit.ReasonBulkhead
 		}
-		putAll(t, d, l)
 	}
+	putAll(t, d, letters...)
 	after := list(t, d, emit.Filter{})[1].Seq
-	for _, c := range []struct {
+	cases := []struct {
 		what string
 		f    emit.Filter
 		want string // in the order of Seq, which here is the reverse of the importance
@@ -124,7 +131,9 @@ func testFilters(t *testing.T, s Store) {
 		{"after", emit.Filter{After: after}, "c d"},
 		{"several", emit.Filter{Types: []string{"order.paid"}, Priorities: []int{high}, Key: "k1"}, "c"},
 		{"none", emit.Filter{Key: "k3"}, ""},
-	} {
+	}
+	for i := range cases {
+		c := &cases[i]
 		wantIDs(t, "Letters by "+c.what, ids(list(t, d, c.f)), c.want)
 		claimed := claim(t, d, c.f, 10)
 		wantIDs(t, "in some order, Claim by "+c.what, slices.Sorted(slices.Values(ids(claimed))), c.want)
@@ -134,6 +143,7 @@ func testFilters(t *testing.T, s Store) {
 }
 
 func testNotBefore(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	later := letter("later", low)
 	later.NotBefore = base.Add(time.Minute)
@@ -149,6 +159,7 @@ func testNotBefore(t *testing.T, s Store) {
 }
 
 func testSkip(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, keyed("a", "k1", low), keyed("b", "k2", low), letter("c", low))
 	skip := func(key string) bool {
@@ -166,6 +177,7 @@ func testSkip(t *testing.T, s Store) {
 
 // testInOrder: a letter is not claimed before the earlier ones of its key (REQ-E6).
 func testInOrder(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	later := keyed("j1", "j", low)
 	later.NotBefore = base.Add(time.Hour)

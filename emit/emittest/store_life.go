@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 // testContextEnded: whatever the store makes of a context that has ended, its answer must be true.
 func testContextEnded(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, letter("a", low))
 	ended, cancel := context.WithCancel(t.Context())
@@ -39,6 +41,7 @@ func testContextEnded(t *testing.T, s Store) {
 }
 
 func testClosed(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, letter("a", low))
 	if err := d.Close(); err != nil {
@@ -66,12 +69,13 @@ func testClosed(t *testing.T, s Store) {
 
 // testConcurrency: nothing is lost, claimed twice at a time, or counted wrong.
 func testConcurrency(t *testing.T, s Store) {
+	t.Helper()
 	const writers, each = 8, 50
 	d := open(t, s, StoreConfig{})
 	delivered := map[string]int{}
 	var mu sync.Mutex
 	held := map[uint64]bool{}
-	hold := func(l emit.Letter) {
+	hold := func(l *emit.Letter) {
 		mu.Lock()
 		defer mu.Unlock()
 		if held[l.Seq] {
@@ -79,7 +83,7 @@ func testConcurrency(t *testing.T, s Store) {
 		}
 		held[l.Seq] = true
 	}
-	release := func(l emit.Letter, done bool) {
+	release := func(l *emit.Letter, done bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		delete(held, l.Seq)
@@ -94,7 +98,8 @@ func testConcurrency(t *testing.T, s Store) {
 			return true
 		}
 		var results []emit.Settlement
-		for i, l := range letters {
+		for i := range letters {
+			l := &letters[i]
 			hold(l)
 			done := (n+i)%3 != 0
 			results = append(results, emit.Settlement{Seq: l.Seq, Delivered: done, Attempt: emit.Attempt{At: base, Err: "no"}})
@@ -126,7 +131,10 @@ func testConcurrency(t *testing.T, s Store) {
 					}
 				default:
 					round(n)
-					for range d.Letters(t.Context(), consumer, emit.Filter{}) {
+					for _, err := range d.Letters(t.Context(), consumer, emit.Filter{}) {
+						if err != nil {
+							t.Errorf("Letters: %v", err)
+						}
 						break
 					}
 					_ = d.Depths()
@@ -137,7 +145,8 @@ func testConcurrency(t *testing.T, s Store) {
 	writing.Wait()
 	close(written)
 	reading.Wait()
-	for !round(1) { //nolint:revive // until nothing is left
+	for left := true; left; {
+		left = !round(1)
 	}
 	if depth := d.Depths()[consumer]; depth.Letters != 0 || len(delivered) != writers*each {
 		t.Errorf("%d letters delivered of %d; left: %+v", len(delivered), writers*each, depth)
@@ -165,6 +174,7 @@ func reopen(t *testing.T, s Store, d emit.DeadLetters, crash bool) emit.DeadLett
 
 // testReopen: a store that was closed in order keeps everything (REQ-E7).
 func testReopen(t *testing.T, s Store) {
+	t.Helper()
 	reopens(t, s)
 	d := open(t, s, StoreConfig{})
 	parked := letter("parked", low)
@@ -186,13 +196,14 @@ func testReopen(t *testing.T, s Store) {
 
 // testCrash: what was acknowledged is there after a kill, and a claim that nobody ended counts as a crash (REQ-E7).
 func testCrash(t *testing.T, s Store) {
+	t.Helper()
 	reopens(t, s)
 	for _, crash := range []bool{true, false} {
 		d := open(t, s, StoreConfig{})
 		var want []string
 		for i := range 50 {
-			putAll(t, d, letter(fmt.Sprint(i), low))
-			want = append(want, fmt.Sprint(i))
+			putAll(t, d, letter(strconv.Itoa(i), low))
+			want = append(want, strconv.Itoa(i))
 		}
 		claimed := claim(t, d, emit.Filter{}, 3)
 		settle(t, d, emit.Settlement{Seq: claimed[0].Seq, Delivered: true})
@@ -200,7 +211,8 @@ func testCrash(t *testing.T, s Store) {
 		wantIDs(t, "after a crash", ids(list(t, d, emit.Filter{})), strings.Join(want[1:], " "))
 		again := claim(t, d, emit.Filter{}, 3)
 		wantIDs(t, "claimed after a crash", ids(again), "1 2 3")
-		for i, l := range again {
+		for i := range again {
+			l := &again[i]
 			if crashed := i < 2; crashed != (l.Attempts == 1 && len(l.Last) == 1 && l.Last[0].Err == emit.AttemptCrashed) {
 				t.Errorf("letter %s has %d attempts, the last %+v; it was claimed at the crash: %v", l.Trigger.ID, l.Attempts, l.Last, crashed)
 			}
@@ -209,6 +221,7 @@ func testCrash(t *testing.T, s Store) {
 }
 
 func testSequenceGoesOn(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, letter("a", low), letter("b", low))
 	last := list(t, d, emit.Filter{})[1].Seq

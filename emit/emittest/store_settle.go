@@ -11,6 +11,7 @@ import (
 )
 
 func testSettle(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, letter("delivered", low), letter("failed", low), letter("untouched", low), letter("parked", low))
 	c := claim(t, d, emit.Filter{}, 4)
@@ -23,17 +24,20 @@ func testSettle(t *testing.T, s Store) {
 	)
 	got := list(t, d, emit.Filter{})
 	wantIDs(t, "left", ids(got), "failed untouched parked")
-	for i, want := range []emit.Letter{
+	wants := []emit.Letter{
 		{Reason: emit.ReasonFailed, Attempts: 1, Last: []emit.Attempt{{At: at, Err: "no"}}, NotBefore: base.Add(time.Hour)},
 		{Reason: emit.ReasonOpen},
 		{Reason: emit.ReasonRejected, Attempts: 1, Last: []emit.Attempt{{At: at, Err: "never"}}, Parked: true},
-	} {
+	}
+	for i := range wants {
+		want := &wants[i]
 		want.Seq, want.Consumer, want.Priority, want.Trigger, want.StoredAt = c[i+1].Seq, consumer, low, c[i+1].Trigger, base
-		sameLetter(t, "settled", got[i], want)
+		sameLetter(t, "settled", got[i], *want)
 	}
 }
 
 func testSettlePassesOver(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, letter("a", low), letter("b", low))
 	c := claim(t, d, emit.Filter{}, 1)
@@ -49,6 +53,7 @@ func testSettlePassesOver(t *testing.T, s Store) {
 
 // testAttempts: the newest are kept, and all are counted.
 func testAttempts(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	putAll(t, d, letter("a", low))
 	var want []emit.Attempt
@@ -75,6 +80,7 @@ func testAttempts(t *testing.T, s Store) {
 }
 
 func testParked(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	parked := letter("a", low)
 	parked.Parked, parked.Reason = true, emit.ReasonRejected
@@ -100,6 +106,7 @@ func testParked(t *testing.T, s Store) {
 }
 
 func testDiscard(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	parked := letter("parked", low)
 	parked.Parked = true
@@ -122,6 +129,7 @@ func testDiscard(t *testing.T, s Store) {
 }
 
 func testLetters(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	var want []string
 	for i := range 300 {
@@ -148,6 +156,7 @@ func testLetters(t *testing.T, s Store) {
 }
 
 func testDepths(t *testing.T, s Store) {
+	t.Helper()
 	d := open(t, s, StoreConfig{})
 	if got := d.Depths()[consumer]; got.Letters != 0 {
 		t.Errorf("of an empty store: %+v", got)
