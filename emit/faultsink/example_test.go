@@ -55,10 +55,10 @@ func ExampleHandler() {
 func ExampleIsolation() {
 	var without, with faultsink.Run
 	for range 100 { // in a test: emit, and add what came of it
-		without.Add("billing", 4*time.Millisecond, faultsink.Delivered)
-		without.Add("mail", 4*time.Millisecond, faultsink.Delivered)
-		with.Add("billing", time.Millisecond, faultsink.Diverted)
-		with.Add("mail", 9*time.Millisecond, faultsink.Delivered)
+		without.Add("billing", 4*time.Millisecond, emit.Delivered)
+		without.Add("mail", 4*time.Millisecond, emit.Delivered)
+		with.Add("billing", time.Millisecond, emit.Stored)
+		with.Add("mail", 9*time.Millisecond, emit.Delivered)
 	}
 	isolation := faultsink.Isolation{Faulty: []string{"billing"}, MaxRatio: 2, Slack: time.Millisecond}
 	fmt.Println(isolation.Check(&without, &with))

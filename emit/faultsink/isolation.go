@@ -81,8 +81,11 @@ type Compared struct {
 
 // Figures are those of a consumer in one run.
 type Figures struct {
-	Emitted, Delivered, Diverted, Failed int
-	Latency                              time.Duration // the quantile; 0 without emits
+	Emitted   int
+	Delivered int
+	Diverted  int           // stored in place of being delivered
+	Failed    int           // shed, refused, or without an outcome
+	Latency   time.Duration // the quantile; 0 without emits
 }
 
 // Ratio is the latency with the fault over that without, 0 if one of them is 0.
@@ -95,7 +98,7 @@ func (c Compared) Ratio() float64 {
 
 func (i Isolation) compare(name string, before, after tally) Compared {
 	figures := func(t tally) Figures {
-		return Figures{t.emitted(), t.outcomes[Delivered], t.outcomes[Diverted], t.outcomes[Failed], t.quantile(i.Quantile)}
+		return Figures{t.emitted(), t.delivered, t.stored, t.failed, t.quantile(i.Quantile)}
 	}
 	return Compared{name, slices.Contains(i.Faulty, name), figures(before), figures(after)}
 }

@@ -5,10 +5,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/breakwater-go/breakwater/emit"
 )
 
 // add counts n emits of a latency.
-func add(r *Run, consumer string, n int, d time.Duration, o Outcome) {
+func add(r *Run, consumer string, n int, d time.Duration, o emit.Outcome) {
 	for range n {
 		r.Add(consumer, d, o)
 	}
@@ -21,13 +23,13 @@ func TestIsolation(t *testing.T) { // REQ-E13
 		want   []string // findings; none: it holds
 	}{
 		"holds":          {func(_, _ *Run, _ *Isolation) {}, nil},
-		"slow by ratio":  {func(_, w *Run, _ *Isolation) { add(w, "b", 10, 9*ms, Delivered) }, []string{"b: the latency grew from 4ms to 9ms"}},
-		"within slack":   {func(_, w *Run, i *Isolation) { add(w, "b", 10, 9*ms, Delivered); i.Slack = 5 * ms }, nil},
-		"a diverted one": {func(_, w *Run, _ *Isolation) { w.Add("b", ms, Diverted) }, []string{"b: 1 diverted and 0 failed with the fault"}},
-		"a failed one":   {func(_, w *Run, _ *Isolation) { w.Add("b", ms, Failed) }, []string{"b: 0 diverted and 1 failed with the fault"}},
-		"ill before":     {func(o, _ *Run, _ *Isolation) { o.Add("b", ms, Failed) }, []string{"b: 0 diverted and 1 failed without the fault"}},
-		"starved":        {func(o, _ *Run, _ *Isolation) { add(o, "b", 500, ms, Delivered) }, []string{"b: only 200 emits with the fault, after 700"}},
-		"vanished": {func(o, _ *Run, _ *Isolation) { add(o, "c", 200, ms, Delivered) }, []string{
+		"slow by ratio":  {func(_, w *Run, _ *Isolation) { add(w, "b", 10, 9*ms, emit.Delivered) }, []string{"b: the latency grew from 4ms to 9ms"}},
+		"within slack":   {func(_, w *Run, i *Isolation) { add(w, "b", 10, 9*ms, emit.Delivered); i.Slack = 5 * ms }, nil},
+		"a diverted one": {func(_, w *Run, _ *Isolation) { w.Add("b", ms, emit.Stored) }, []string{"b: 1 diverted and 0 failed with the fault"}},
+		"a failed one":   {func(_, w *Run, _ *Isolation) { w.Add("b", ms, emit.Refused) }, []string{"b: 0 diverted and 1 failed with the fault"}},
+		"ill before":     {func(o, _ *Run, _ *Isolation) { o.Add("b", ms, emit.Refused) }, []string{"b: 0 diverted and 1 failed without the fault"}},
+		"starved":        {func(o, _ *Run, _ *Isolation) { add(o, "b", 500, ms, emit.Delivered) }, []string{"b: only 200 emits with the fault, after 700"}},
+		"vanished": {func(o, _ *Run, _ *Isolation) { add(o, "c", 200, ms, emit.Delivered) }, []string{
 			"c: 0 emits with the fault are too few", "c: only 0 emits with the fault, after 200",
 		}},
 		"too few": {func(_, w *Run, i *Isolation) { i.Quantile = 0.999 }, []string{
@@ -35,17 +37,17 @@ func TestIsolation(t *testing.T) { // REQ-E13
 		}},
 		"no fault": {func(_, w *Run, i *Isolation) { i.Faulty = []string{"x"} }, []string{"a: 100 diverted", "x: nothing of its fault"}},
 		"only slow": {func(o, w *Run, i *Isolation) {
-			add(o, "x", 99, ms, Delivered)
-			add(w, "x", 9, 99*ms, Delivered)
+			add(o, "x", 99, ms, emit.Delivered)
+			add(w, "x", 9, 99*ms, emit.Delivered)
 			i.Faulty = append(i.Faulty, "x")
 		}, nil},
 		"zero Isolation": {func(_, _ *Run, i *Isolation) { *i = Isolation{Quantile: 1, Slack: -1} }, []string{"Faulty is empty", "MaxRatio is 0", "Quantile is 1", "Slack is -1"}},
 	} {
 		var without, with Run
-		add(&without, "a", 200, 4*ms, Delivered)
-		add(&with, "a", 100, 4*ms, Diverted)
-		add(&without, "b", 200, 4*ms, Delivered)
-		add(&with, "b", 200, 5*ms, Delivered)
+		add(&without, "a", 200, 4*ms, emit.Delivered)
+		add(&with, "a", 100, 4*ms, emit.Stored)
+		add(&without, "b", 200, 4*ms, emit.Delivered)
+		add(&with, "b", 200, 5*ms, emit.Delivered)
 		i := Isolation{Faulty: []string{"a"}, MaxRatio: 2}
 		tc.change(&without, &with, &i)
 		r := i.Check(&without, &with)
@@ -79,11 +81,11 @@ func TestRunIsSafe(t *testing.T) {
 	var r Run
 	var all sync.WaitGroup
 	for range 8 {
-		all.Go(func() { add(&r, "a", 100, 1, Outcome(0)) })
+		all.Go(func() { add(&r, "a", 100, 1, emit.Delivered) })
 		all.Go(func() { r.snapshot() })
 	}
 	all.Wait()
-	if got := r.snapshot()["a"]; got.emitted() != 800 || got.outcomes[Delivered] != 800 {
+	if got := r.snapshot()["a"]; got.emitted() != 800 || got.delivered != 800 {
 		t.Errorf("got %d", got.emitted())
 	}
 }

@@ -4,16 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
-)
 
-// An Outcome is how an emit to one consumer ended, as its emitter was told.
-type Outcome int
-
-// The outcomes.
-const (
-	Delivered Outcome = iota // the consumer took it
-	Diverted                 // it was stored to be delivered later
-	Failed                   // it was shed or refused, or failed otherwise
+	"github.com/breakwater-go/breakwater/emit"
 )
 
 // A Run collects what the emits of a run ended in, by consumer. The zero Run is empty and ready; it must not be copied.
@@ -27,8 +19,8 @@ type Run struct {
 
 // A tally is a consumer's part of a run.
 type tally struct {
-	outcomes  [3]int
-	latencies []time.Duration // of all emits
+	delivered, stored, failed int
+	latencies                 []time.Duration // of all emits
 }
 
 func (t tally) emitted() int { return len(t.latencies) }
@@ -50,8 +42,9 @@ func ceil(f float64) int {
 	return n
 }
 
-// Add counts an emit to a consumer: how long its emitter waited and how it ended.
-func (r *Run) Add(consumer string, latency time.Duration, o Outcome) {
+// Add counts an emit to a consumer: how long its emitter waited and what became of the trigger, as its emit.Receipt tells. Where a
+// trigger has several consumers its emitter waits for the slowest of them: give each consumer a Type of its own, or measure in its Sink.
+func (r *Run) Add(consumer string, latency time.Duration, o emit.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.consumers == nil {
@@ -62,7 +55,14 @@ func (r *Run) Add(consumer string, latency time.Duration, o Outcome) {
 		t = &tally{}
 		r.mu.consumers[consumer] = t
 	}
-	t.outcomes[min(max(Delivered, o), Failed)]++
+	switch o {
+	case emit.Delivered:
+		t.delivered++
+	case emit.Stored:
+		t.stored++
+	default:
+		t.failed++
+	}
 	t.latencies = append(t.latencies, latency)
 }
 
@@ -72,7 +72,7 @@ func (r *Run) snapshot() map[string]tally {
 	defer r.mu.Unlock()
 	all := make(map[string]tally, len(r.mu.consumers))
 	for name, t := range r.mu.consumers {
-		all[name] = tally{t.outcomes, slices.Clone(t.latencies)}
+		all[name] = *t // what Add appends later lies beyond the length of the copy
 	}
 	return all
 }
