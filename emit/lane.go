@@ -86,7 +86,7 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
 	if turn.keys != nil {
 		left -= time.Since(began)
 	}
-	if turn.held || left < l.Timeout/4 {
+	if turn.held || left < l.Slow { // with less a consumer that is well would look sick
 		return l.divert(ctx, t, priority, &turn, ReasonBehind, nil, false)
 	}
 	permit, slot, probing, reason, err := l.admit()
