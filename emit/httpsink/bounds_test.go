@@ -90,6 +90,27 @@ func TestConsumerThatReadsNothing(t *testing.T) {
 	})
 }
 
+// A consumer that cannot be connected to holds nobody up for longer than the context either.
+func TestConnectHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := newSink(t, Config{URL: "http://consumer.test/"})
+		sink.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			time.Sleep(connectTimeout) // as a net.Dialer does
+			return nil, context.DeadlineExceeded
+		}
+		defer func() {
+			time.Sleep(connectTimeout)
+			synctest.Wait() // the dial is over too
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		begin := time.Now()
+		if err := sink.Deliver(ctx, trigger()); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != limit {
+			t.Errorf("got %v after %v", err, time.Since(begin))
+		}
+	})
+}
+
 // A delivery that waits for one of the connections waits no longer than its context.
 func TestWaitForAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,7 @@
 //
 // A trigger is sent by POST in binary mode: its data is the body, its attributes are headers (ce-id, ce-type, ce-source,
 // ce-time, ce-subject, ce-partitionkey for its Key, and its Attributes). With [Config.Structured] the body is a JSON
-// envelope that holds all of it. The header Idempotency-Key carries the ID, which is the same at each delivery
+// envelope that holds all of it; data whose type is not application/json or text/json stands there in base64. The header Idempotency-Key carries the ID, which is the same at each delivery
 // (REQ-E8). A trigger that can be no CloudEvent (without a Source, say, or with an attribute "Trace-ID") is rejected
 // before anything is sent.
 //

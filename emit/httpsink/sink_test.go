@@ -232,6 +232,30 @@ func TestStaleConnection(t *testing.T) {
 	}
 }
 
+// One connection of HTTP/2 carries many deliveries at a time.
+func TestOneConnectionOfHTTP2(t *testing.T) {
+	const deliveries = 50
+	arrived, release := make(chan struct{}, deliveries), make(chan struct{})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived <- struct{}{}; <-release }))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	sink := newSink(t, Config{URL: s.URL, MaxConns: 1, TLS: s.Client().Transport.(*http.Transport).TLSClientConfig})
+	var all sync.WaitGroup
+	for range deliveries {
+		all.Go(func() {
+			if err := sink.Deliver(t.Context(), trigger()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range deliveries {
+		<-arrived
+	}
+	close(release)
+	all.Wait()
+}
+
 // Over TLS with roots of its own, by HTTP/2 too.
 func TestTLS(t *testing.T) {
 	for _, http2 := range []bool{false, true} {

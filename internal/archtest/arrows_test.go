@@ -22,10 +22,11 @@ var arrows = map[string][]string{
 	"internal/relay":                  {},
 	"internal/httpwire":               {},
 	"internal/cloudevent":             {"emit"},
-	"emit":                            {},
+	"emit":                            {"breaker", "emit/emittest", "limit"}, // emittest for its tests
+	"emit/emittest":                   {"emit"},                              // its tests, and those of whoever keeps its contracts
 	"emit/httpsink":                   {"emit", "internal/cloudevent", "internal/httpwire"},
-	"emit/faultsink":                  {"emit", "internal/cloudevent"},
-	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "internal/cloudevent"},
+	"emit/faultsink":                  {"emit", "emit/emittest", "emit/httpsink", "internal/cloudevent"}, // the two for its tests
+	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "emit/emittest", "internal/cloudevent"},
 	"contrib/grpc/internal/retryinfo": {},
 	"breaker":                         {},
 	"limit":                           {}, // neither it nor breaker knows the other

@@ -127,8 +127,9 @@ func isForbidden(r rune) bool {
 	return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xfdd0 && r <= 0xfdef || r&0xfffe == 0xfffe
 }
 
-// contentType is that of a trigger's data, and whether it declares JSON.
-func contentType(t emit.Trigger) (value string, isJSON bool, err error) {
+// contentType is that of a trigger's data, and whether JSON of it stands in a structured event as it is. Other types of JSON, "…+json", go in
+// base64, which every receiver reads: the SDK for Go 2.16 takes no such JSON as it is (cloudevents/sdk-go 797).
+func contentType(t emit.Trigger) (value string, inline bool, err error) {
 	if t.ContentType == "" || t.ContentType == jsonType {
 		return jsonType, true, nil
 	}
@@ -139,9 +140,5 @@ func contentType(t emit.Trigger) (value string, isJSON bool, err error) {
 	case strings.HasPrefix(media, eventType):
 		return "", false, &InvalidError{errors.New("datacontenttype: receivers would take it for the event itself")}
 	}
-	return t.ContentType, declaresJSON(media), nil
-}
-
-func declaresJSON(media string) bool {
-	return strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
+	return t.ContentType, media == jsonType || media == "text/json", nil
 }

@@ -90,9 +90,12 @@ func TestBinaryHeaders(t *testing.T) {
 }
 
 func TestStructuredKeepsJSONAsItIs(t *testing.T) {
-	body, err := Structured(full())
-	if err != nil || !bytes.Contains(body, full().Data) {
-		t.Errorf("got %s, %v", body, err)
+	for media, inline := range map[string]bool{"": true, "application/json; charset=utf-8": true, "text/json": true, "application/x+json": false} {
+		tr := full()
+		tr.ContentType = media
+		if body, err := Structured(tr); err != nil || bytes.Contains(body, tr.Data) != inline {
+			t.Errorf("%q: got %s, %v", media, body, err)
+		}
 	}
 }
 
@@ -171,6 +174,10 @@ func TestReadWhatOthersWrite(t *testing.T) {
 	got, err := Read(req, 1<<20)
 	if err != nil || got.Attributes["n"] != "5" || got.Attributes["b"] != "true" || got.Subject != "" || string(got.Data) != `"x"` {
 		t.Errorf("types: got %+v, %v", got, err)
+	}
+	structured(`{"specversion":"1.0","id":"1","source":"/","type":"t","datacontenttype":"a/b+json","data":{"x": 1}}`)(req)
+	if got, err := Read(req, 1<<20); err != nil || string(got.Data) != `{"x": 1}` {
+		t.Errorf("+json: got %+v, %v", got, err)
 	}
 	structured(`{"specversion":"1.0","id":"1","source":"/","type":"t","datacontenttype":"text/xml","data":"<x/>"}`)(req)
 	if got, err := Read(req, 1<<20); err != nil || string(got.Data) != `<x/>` {

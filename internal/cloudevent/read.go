@@ -158,3 +158,8 @@ func (r *reader) take(name string) string {
 	delete(r.values, name)
 	return value
 }
+
+// declaresJSON knows application/json and all of its kind.
+func declaresJSON(media string) bool {
+	return strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
+}

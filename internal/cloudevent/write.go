@@ -26,10 +26,10 @@ func Binary(h http.Header, t emit.Trigger) error {
 	return nil
 }
 
-// Structured is the body of a trigger in structured mode; its content type is StructuredType. Data that is JSON stands in it
-// as it is; all else in base64, also what only says that it is JSON. An error is an *InvalidError.
+// Structured is the body of a trigger in structured mode; its content type is StructuredType. Data of type application/json or text/json
+// stands in it as it is; all else in base64, also what only says that it is JSON. An error is an *InvalidError.
 func Structured(t emit.Trigger) ([]byte, error) {
-	media, isJSON, err := contentType(t)
+	media, inline, err := contentType(t)
 	if err != nil {
 		return nil, err
 	}
@@ -41,15 +41,15 @@ func Structured(t emit.Trigger) ([]byte, error) {
 	for _, a := range append(all, attribute{"datacontenttype", media}) {
 		b = append(appendString(append(appendString(b, a.name), ':'), a.value), ',')
 	}
-	return append(appendData(b, t.Data, isJSON), '}'), nil
+	return append(appendData(b, t.Data, inline), '}'), nil
 }
 
 // appendData appends the member data, or takes back the comma before it.
-func appendData(b, data []byte, isJSON bool) []byte {
+func appendData(b, data []byte, inline bool) []byte {
 	switch {
 	case len(data) == 0:
 		return b[:len(b)-1]
-	case isJSON && json.Valid(data):
+	case inline && json.Valid(data):
 		return append(append(b, `"data":`...), data...)
 	default:
 		b = append(b, `"data_base64":"`...)
