@@ -304,6 +304,9 @@ func TestCrashedLetterIsPoison(t *testing.T) {
 				t.Errorf("%+v", l)
 			}
 		}
+		if n, err := r.Replay(t.Context(), "a", emit.Filter{}); n != 1 || err != nil { // a person sends it back
+			t.Errorf("Replay of the poison: %d, %v", n, err)
+		}
 	})
 }
 

@@ -259,7 +259,7 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 	begun := 0
 	for i := range letters {
 		if poisoned(&letters[i]) {
-			l.park(&letters[i], Settlement{Seq: letters[i].Seq}, ReasonPoison)
+			l.poison(&letters[i])
 			continue
 		}
 		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], began: now, probe: probe, demand: d}
@@ -277,6 +277,21 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 func poisoned(letter *Letter) bool {
 	return len(letter.Last) == KeptAttempts && !slices.ContainsFunc(letter.Last, func(a Attempt) bool { return !a.crashed() })
 }
+
+// poison parks a letter that was claimed, without a try. One that is parked for that already, and waits all the same, was sent back by a
+// person: that goes into its history, and so it gets another five.
+func (l *lane) poison(letter *Letter) {
+	s := Settlement{Seq: letter.Seq}
+	if letter.Reason != ReasonPoison {
+		l.park(letter, s, ReasonPoison)
+		return
+	}
+	s.Attempt, s.Reason = Attempt{At: time.Now(), Err: attemptUnparked}, ReasonFailed
+	l.work.claimed[s.Seq] = &claim{letter: *letter}
+	l.work.pending = append(l.work.pending, s)
+}
+
+const attemptUnparked = "unparked"
 
 // try is one attempt at a letter, on a goroutine of its own.
 func (l *lane) try(letter *Letter, probe bool) {
