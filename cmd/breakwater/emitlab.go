@@ -47,8 +47,8 @@ func child(role string, args ...string) *exec.Cmd {
 func (f *labFlags) checkEmit() error {
 	faults := append(append([]error{}, f.faults...), f.emitOptions().Check())
 	for _, name := range []string{"replicas", "fleet", "pg-bin", "listen"} {
-		if f.given(name) {
-			faults = append(faults, fmt.Errorf("--%s: scenario %s has consumers and no fleet; leave it out", name, f.Scenario))
+		if flag := f.set.Lookup(name); flag.Changed {
+			faults = append(faults, fmt.Errorf("--%s %q: scenario %s has consumers and no fleet; leave it out", name, flag.Value, f.Scenario))
 		}
 	}
 	faults = append(faults, f.checkJSON())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/emitlab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
@@ -26,7 +27,7 @@ type labFlags struct {
 	policies       string
 	headless, json bool
 
-	given       func(flag string) bool // on the command line
+	set         *pflag.FlagSet // as it was parsed
 	listenGiven bool
 	faults      []error  // of the command line, found while it was parsed
 	args        []string // the process's
@@ -117,8 +118,7 @@ func emitScenarioList() string {
 
 // parsed notes what only the command knows once its flags are read.
 func (f *labFlags) parsed(c *cobra.Command, args []string) {
-	f.Load, f.given, f.listenGiven = loadAverage(), c.Flags().Changed, c.Flags().Changed("listen")
-	f.Others = emitlab.Names()
+	f.Load, f.set, f.listenGiven, f.Others = loadAverage(), c.Flags(), c.Flags().Changed("listen"), emitlab.Names()
 	if _, own, err := c.Root().Find(f.args); err == nil {
 		f.faults = append(f.faults, unknownFlags(c.Flags(), own)...)
 	}
