@@ -89,7 +89,7 @@ func describeOutage(b *strings.Builder, s *emitlab.Summary) {
 
 // compare is the table of several policies.
 func compare(b *strings.Builder, policies map[string]*emitlab.Summary) {
-	const row = "%-8s %10s %10s %12s %12s %8s %8s %7s %10s %8s %8s %6s\n"
+	const row = "%-8s %10s %10s %12s %12s %8s %8s %7v %10v %8v %8v %6v\n"
 	fmt.Fprintf(b, "\n"+row, "POLICY", "P99 ms", "SLOW P99", "HEALTHY P50", "HEALTHY P99", "OPEN ms", "CLOSE ms", ">50 ms", "DELIVERED", "REFUSED", "SKIPPED", "LOST")
 	for _, name := range emitlab.Policies() {
 		s, ok := policies[name]
@@ -98,7 +98,7 @@ func compare(b *strings.Builder, policies map[string]*emitlab.Summary) {
 		}
 		slow, healthy := s.Consumers["slow"], s.Consumers["healthy"]
 		fmt.Fprintf(b, row, name, number(s.P99During), number(slow.P99During), number(healthy.P50During), number(healthy.P99During),
-			number(s.TimeToOpen), number(s.TimeToClose), fmt.Sprint(s.SlowEmits), fmt.Sprint(s.Delivered), fmt.Sprint(s.Refused), fmt.Sprint(s.Skipped), fmt.Sprint(s.Lost))
+			number(s.TimeToOpen), number(s.TimeToClose), s.SlowEmits, s.Delivered, s.Refused, s.Skipped, s.Lost)
 	}
 	b.WriteString("\nOf emits while the outage lasted: P99, of the slow and the healthy consumer's, and how many took over 50 ms. The library is \"latency\";\n" +
 		"the others are what people have today: a pool of 64 workers for all consumers, with a timeout of 200 ms, and with a breaker by errors.\n")

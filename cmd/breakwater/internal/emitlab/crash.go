@@ -274,7 +274,7 @@ func (k *kills) summary(s *Summary) {
 		c.Delivered = report.Taken
 		c.Emitted = c.Delivered + c.Stored + c.Shed + c.Refused
 		s.Consumers[name] = c
-		s.Counts.add(c.Counts)
+		s.add(c.Counts)
 		s.WorstStall = max(s.WorstStall, math.Round(1000*report.WorstStall)/1000)
 	}
 }

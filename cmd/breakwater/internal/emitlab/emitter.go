@@ -55,7 +55,7 @@ func RunEmitter(ctx context.Context, o EmitterOptions, in io.Reader, out io.Writ
 		}
 		sinks[name] = sink
 	}
-	router, err := newRouted(sinks, store, emit.Observer{
+	router, err := newRouted(sinks, store, emit.Observer{ //nolint:contextcheck // what is inherited takes no time of ours
 		OnReplayed: func(l emit.Letter) { say.line(wordReplayed, l.Trigger.ID) },
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func RunEmitter(ctx context.Context, o EmitterOptions, in io.Reader, out io.Writ
 	} else {
 		router.emitFor(ctx, o, say)
 	}
-	if closing := router.close(); err == nil {
+	if closing := router.close(); err == nil { //nolint:contextcheck // ctx may have ended; it bounds itself
 		err = closing
 	}
 	return err
@@ -114,12 +114,9 @@ func (p *routed) drained(ctx context.Context, say *sayings) error {
 	ctx, cancel := context.WithTimeout(ctx, drainBudget)
 	defer cancel()
 	every(ctx, 20*time.Millisecond, func() {
-		for _, s := range p.stats() {
-			if s.Depth.Letters > s.Depth.Parked {
-				return
-			}
+		if p.waiting() == 0 {
+			cancel()
 		}
-		cancel()
 	})
 	ids, err := p.left(context.WithoutCancel(ctx))
 	for id := range ids {

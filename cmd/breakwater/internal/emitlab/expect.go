@@ -2,6 +2,7 @@ package emitlab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/breakwater-go/breakwater/breaker"
 )
@@ -135,10 +136,8 @@ func (v *verdict) whole(s *Summary) {
 
 func (v *verdict) reason(s *Summary, name string, want ...string) {
 	got := s.Consumers[name].OpenReason
-	for _, w := range want {
-		if got == w {
-			return
-		}
+	if slices.Contains(want, got) {
+		return
 	}
 	v.failf("consumers.%s.open_reason is %q, expected one of %q", name, got, want)
 }

@@ -31,6 +31,8 @@ type path interface {
 	emit(ctx context.Context, consumer string, t emit.Trigger) (out outcome, why string)
 	// stats are nil where nothing is counted.
 	stats() []emit.ConsumerStats
+	// waiting is how many dead letters are still to be delivered.
+	waiting() int
 	// left are the IDs in the dead letters.
 	left(ctx context.Context) (map[string]bool, error)
 	// close waits for what is under way.
@@ -71,6 +73,13 @@ func (p *routed) emit(ctx context.Context, consumer string, t emit.Trigger) (out
 }
 
 func (p *routed) stats() []emit.ConsumerStats { return p.router.Stats().Consumers }
+
+func (p *routed) waiting() (n int) {
+	for _, d := range p.store.Depths() {
+		n += d.Letters - d.Parked
+	}
+	return n
+}
 
 func (p *routed) left(ctx context.Context) (map[string]bool, error) {
 	ids := map[string]bool{}
@@ -188,6 +197,8 @@ func (p *pooled) try(j *job) error {
 }
 
 func (*pooled) stats() []emit.ConsumerStats { return nil }
+
+func (*pooled) waiting() int { return 0 }
 
 func (*pooled) left(context.Context) (map[string]bool, error) { return map[string]bool{}, nil }
 

@@ -30,11 +30,13 @@ func (r *run) reckon(ctx context.Context) error {
 		}
 		a.reports[t.name] = report
 	}
-	for _, s := range r.path.stats() {
-		a.stats[s.Name] = s
+	stats := r.path.stats()
+	for i := range stats {
+		s := &stats[i]
+		a.stats[s.Name] = *s
 		ended, begun := r.target(s.Name).counts()
 		// All is quiet: what is counted as stored is what the store holds.
-		r.watch.checked(addsUp(s, ended, begun) && s.Stored == uint64(s.Depth.Letters)) //nolint:gosec // not negative
+		r.watch.checked(addsUp(*s, ended, begun) && s.Stored == uint64(s.Depth.Letters)) //nolint:gosec // not negative
 	}
 	var err error
 	a.left, err = r.path.left(ctx)
@@ -221,7 +223,7 @@ func (r *run) emits(s *Summary) {
 	for _, t := range r.targets {
 		c := t.summary(a)
 		s.Consumers[t.name] = c
-		s.Counts.add(c.Counts)
+		s.add(c.Counts)
 		s.Transitions += c.Transitions
 		s.Skipped += c.Skipped
 		s.open(c)

@@ -2,7 +2,7 @@ package emitlab
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -208,6 +208,7 @@ func TestAddsUp(t *testing.T) {
 // Triggers come at their rate, at random instants that a seed decides, and a stall is not made up for in one burst.
 func TestArrivals(t *testing.T) {
 	play := func(t *testing.T, seed uint64, stall time.Duration) (at []time.Duration, late time.Duration) {
+		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*sec)
 		defer cancel()
 		begun := time.Now()
@@ -255,7 +256,7 @@ func pool(t *testing.T, policy string, sink emit.SinkFunc) *pooled {
 // The policies that people have today: what each answers for a consumer that hangs or fails.
 func TestPools(t *testing.T) {
 	hangs := func(ctx context.Context, _ emit.Trigger) error { <-ctx.Done(); return ctx.Err() }
-	fails := func(context.Context, emit.Trigger) error { return fmt.Errorf("500") }
+	fails := func(context.Context, emit.Trigger) error { return errors.New("500") }
 	for _, tt := range []struct {
 		policy string
 		sink   emit.SinkFunc

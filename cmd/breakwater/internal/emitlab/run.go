@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,7 +139,7 @@ func playOne(ctx context.Context, opts Options, policy string, tell func(lab.Lin
 // startProcesses starts a process for each consumer.
 func (r *run) startProcesses() error {
 	for i, name := range Consumers() {
-		p, err := consumer.Start(r.opts.Child(RoleConsumer, "--seed", fmt.Sprint(r.opts.Seed+uint64(i)))) //nolint:gosec // 0 or 1
+		p, err := consumer.Start(r.opts.Child(RoleConsumer, "--seed", strconv.FormatUint(r.opts.Seed+uint64(i), 10))) //nolint:gosec // 0 or 1
 		if err != nil {
 			return fmt.Errorf("consumer %s: %w", name, err)
 		}
@@ -260,7 +261,7 @@ func (r *run) play(ctx context.Context) (Result, error) {
 		err := r.scenario.play(ctx, r, r.scenario.lasts(r.opts.For))
 		return r.result(ctx, err)
 	}
-	if err := r.open(); err != nil {
+	if err := r.open(); err != nil { //nolint:contextcheck // a Router takes no context
 		return Result{}, err
 	}
 	err := r.script(ctx)
@@ -313,7 +314,7 @@ func (r *run) stopTraffic() { r.stopped() }
 
 func (r *run) result(ctx context.Context, err error) (Result, error) {
 	if ctx.Err() != nil {
-		return Result{Interrupted: true}, nil
+		return Result{Interrupted: true}, nil //nolint:nilerr // what came of the interruption
 	}
 	if err != nil {
 		return Result{}, err

@@ -183,17 +183,10 @@ func (r *run) allClosed() bool {
 
 // drain waits until the dead letters are delivered, for so long at the most.
 func (r *run) drain(ctx context.Context) error {
-	for end := r.now() + drainBudget; r.now() < end && r.waiting() > 0; {
+	for end := r.now() + drainBudget; r.now() < end && r.path.waiting() > 0; {
 		if err := r.sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
-}
-
-func (r *run) waiting() (n int) {
-	for _, s := range r.path.stats() {
-		n += s.Depth.Letters - s.Depth.Parked
-	}
-	return n
 }

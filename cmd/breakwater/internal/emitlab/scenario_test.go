@@ -83,16 +83,19 @@ func TestScenarios(t *testing.T) {
 		check    func(*testing.T, Summary)
 	}{
 		{"slow-consumer", 2 * sec, func(t *testing.T, s Summary) {
+			t.Helper()
 			if s.Consumers[slow].OpenReason == "" || s.Replayed == 0 {
 				t.Errorf("open_reason, replayed: got %q, %d, want some", s.Consumers[slow].OpenReason, s.Replayed)
 			}
 		}},
 		{"hanging-consumer", 2 * sec, func(t *testing.T, s Summary) {
+			t.Helper()
 			if c := s.Consumers[slow]; c.FirstReturn == nil || *c.FirstReturn < 40 {
 				t.Errorf("first_return_ms: got %v, want 50 or more", show(c.FirstReturn))
 			}
 		}},
 		{"failing-consumer", 3 * sec, func(t *testing.T, s Summary) {
+			t.Helper()
 			if c := s.Consumers[slow]; c.Calls < c.Delivered {
 				t.Errorf("calls: got %d for %d delivered", c.Calls, c.Delivered)
 			}

@@ -127,9 +127,10 @@ func (r *run) balance() {
 	for _, t := range r.targets {
 		ended[t.name], _ = t.counts()
 	}
-	for _, s := range r.path.stats() {
-		_, begun := r.target(s.Name).counts()
-		r.watch.checked(addsUp(s, ended[s.Name], begun))
+	stats := r.path.stats()
+	for i := range stats {
+		_, begun := r.target(stats[i].Name).counts()
+		r.watch.checked(addsUp(stats[i], ended[stats[i].Name], begun))
 	}
 }
 
