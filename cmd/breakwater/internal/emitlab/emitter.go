@@ -122,6 +122,9 @@ func (p *routed) drained(ctx context.Context, say *sayings) error {
 	for id := range ids {
 		say.line(wordLeft, id)
 	}
+	if n := p.waiting(); err == nil && n > 0 {
+		err = fmt.Errorf("after %v %d dead letters still wait", drainBudget, n)
+	}
 	if err == nil {
 		say.line(wordDone, "")
 	}

@@ -42,7 +42,9 @@ func (v *verdict) judge(s *Summary, scenario Scenario) {
 	v.zero("balance_violations", s.BalanceViolations)
 	for name, c := range s.Consumers {
 		v.zero("consumers."+name+".unknown_ids", c.UnknownIDs)
-		v.zero("consumers."+name+".stored", c.Stored)
+		if s.Scenario != "crash" { // there a letter may be parked: five kills in a row met it under way
+			v.zero("consumers."+name+".stored", c.Stored)
+		}
 	}
 	scenario.expect(v, s)
 }
