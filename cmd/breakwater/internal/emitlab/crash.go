@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -275,7 +274,7 @@ func (k *kills) summary(s *Summary) {
 		c.Emitted = c.Delivered + c.Stored + c.Shed + c.Refused
 		s.Consumers[name] = c
 		s.add(c.Counts)
-		s.WorstStall = max(s.WorstStall, math.Round(1000*report.WorstStall)/1000)
+		s.WorstStall = max(s.WorstStall, rounded(report.WorstStall))
 	}
 }
 

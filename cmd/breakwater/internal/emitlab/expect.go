@@ -2,6 +2,7 @@ package emitlab
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -123,8 +124,8 @@ func (v *verdict) isolated(s *Summary) {
 		v.failf("consumers.healthy: a percentile of before or during is null")
 		return
 	}
-	v.speed(s, "consumers.healthy.p50_during_ms", *c.P50During, spared**c.P50Before)
-	v.speed(s, "consumers.healthy.p95_during_ms", *c.P95During, spared**c.P95Before)
+	v.speed(s, "consumers.healthy.p50_during_ms", *c.P50During, rounded(spared**c.P50Before))
+	v.speed(s, "consumers.healthy.p95_during_ms", *c.P95During, rounded(spared**c.P95Before))
 }
 
 // whole wants that every trigger arrived in the end.
@@ -216,6 +217,9 @@ func expectCrash(v *verdict, s *Summary) {
 	v.atLeast("diverted", float64(s.Diverted), 1)
 	v.atLeast("replayed", float64(s.Replayed), 1)
 }
+
+// rounded is a figure in ms to the microsecond.
+func rounded(ms float64) float64 { return math.Round(1000*ms) / 1000 }
 
 func show(v *float64) string {
 	if v == nil {

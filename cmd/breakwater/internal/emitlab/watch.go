@@ -3,7 +3,6 @@ package emitlab
 import (
 	"context"
 	"maps"
-	"math"
 	"runtime"
 	"runtime/metrics"
 	"slices"
@@ -49,7 +48,7 @@ func (w *watch) stalled(late time.Duration) {
 func (w *watch) consumerStalled(ms float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.consumers = max(w.mu.consumers, math.Round(1000*ms)/1000)
+	w.mu.consumers = max(w.mu.consumers, rounded(ms))
 }
 
 func (w *watch) emitted(began, ended time.Duration) {
