@@ -3,7 +3,6 @@ package emitlab
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -120,7 +119,7 @@ func (r *run) lastLife(ctx context.Context, dir string) error {
 		r.kills.hear(word, id)
 	}
 	if ctx.Err() == nil && !r.kills.done {
-		return fmt.Errorf("it ended before it was done: %w", errors.Join(e.cmd.Wait(), errors.New(e.errors.String())))
+		return fmt.Errorf("it ended before it was done: %s", e.complaint())
 	}
 	return ctx.Err()
 }
@@ -162,6 +161,12 @@ func (e *emitter) end() {
 	_ = e.cmd.Wait()
 }
 
+// complaint is what a process said on standard error, which has closed its output.
+func (e *emitter) complaint() string {
+	e.end()
+	return strings.TrimSpace(e.errors.String())
+}
+
 // lines yields what the process says until it is gone.
 func (e *emitter) lines() func(yield func(word, id string) bool) {
 	return func(yield func(word, id string) bool) {
@@ -186,7 +191,7 @@ func (e *emitter) await(ctx context.Context, want string, r *run) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("the router ended before it was ready: %s", strings.TrimSpace(e.errors.String()))
+	return fmt.Errorf("the router ended before it was ready: %s", e.complaint())
 }
 
 // hear takes in a line of a router.
