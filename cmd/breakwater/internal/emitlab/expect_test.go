@@ -89,8 +89,8 @@ func TestEachExpectationCanFail(t *testing.T) {
 
 		{one, well(func(c *ConsumerSummary) { c.DivertedDuring = 1 }), "consumers.healthy.diverted_during is 1, expected at most 0"},
 		{one, well(func(c *ConsumerSummary) { c.Transitions = 1 }), "consumers.healthy.transitions is 1, expected at most 0"},
-		{one, well(func(c *ConsumerSummary) { c.P50During = new(3.7) }), "consumers.healthy.p50_during_ms is 3.7, expected at most 3.5"},
-		{one, well(func(c *ConsumerSummary) { c.P95During = new(7.3) }), "consumers.healthy.p95_during_ms is 7.3, expected at most 7.1"},
+		{one, well(func(c *ConsumerSummary) { c.P50During = new(3.7) }), "consumers.healthy.p50_during_ms is 3.7, expected at most 3.6"},
+		{one, well(func(c *ConsumerSummary) { c.P95During = new(7.3) }), "consumers.healthy.p95_during_ms is 7.3, expected at most 7.2"},
 		{one, well(func(c *ConsumerSummary) { c.P95Before = nil }), "a percentile of before or during is null"},
 		{one, func(s *Summary) { s.Shed = 1 }, "shed is 1, expected at most 0"},
 		{one, func(s *Summary) { s.Refused = 1 }, "refused is 1, expected at most 0"},
