@@ -107,11 +107,12 @@ func compare(b *strings.Builder, policies map[string]*emitlab.Summary) {
 // renderEmits is render for scenarios of consumers.
 func (t *table) renderEmits(l emitlab.Live, room int) []string {
 	s := l.Second
-	lines := []string{
-		fmt.Sprintf("breakwater lab · %s · policy %s · %.0f s", t.scenario, l.Policy, time.Since(started).Seconds()),
-		fmt.Sprintf("%d emits/s", s.Emitted), "",
-		fmt.Sprintf("%-9s %-13s %8s %8s %10s %8s %6s %8s %9s %7s %8s", "CONSUMER", "STATE", "P50 ms", "P99 ms", "DELIVERED", "STORED", "SHED", "REFUSED", "REPLAYED", "FLIGHT", "LETTERS"),
+	lines := []string{fmt.Sprintf("breakwater lab · %s · policy %s · %.0f s", t.scenario, l.Policy, time.Since(started).Seconds())}
+	if len(s.Consumers) == 0 { // before the first second; in scenario crash, whose rounds are events, always
+		return t.withEvents(lines, room)
 	}
+	lines = append(lines, fmt.Sprintf("%d emits/s", s.Emitted), "",
+		fmt.Sprintf("%-9s %-13s %8s %8s %10s %8s %6s %8s %9s %7s %8s", "CONSUMER", "STATE", "P50 ms", "P99 ms", "DELIVERED", "STORED", "SHED", "REFUSED", "REPLAYED", "FLIGHT", "LETTERS"))
 	for _, name := range slices.Sorted(maps.Keys(s.Consumers)) {
 		c := s.Consumers[name]
 		lines = append(lines, fmt.Sprintf("%-9s %s %8s %8s %10d %8d %6d %8d %9d %7d %8d", name, t.state(c.State), number(c.P50), number(c.P99),

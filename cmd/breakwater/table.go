@@ -44,7 +44,7 @@ func (t *table) line(l lab.Line) {
 		t.summary += describe(l) + "\n"
 		return
 	case emitlab.TransitionLine:
-		if l.To == breaker.Open {
+		if l.From == breaker.Closed && l.To == breaker.Open { // what came after is that its probes failed
 			t.opened[l.Consumer] = l.Reason
 		}
 	case lab.TransitionLine:

@@ -103,6 +103,9 @@ func (r *run) round(ctx context.Context, dir string, round int, rng *rand.Rand) 
 		Head: r.head("round"), Round: round, Fault: f.name, LivedMS: ms(r.now() - ready), Acknowledged: now.Delivered + now.Stored - before.Delivered - before.Stored,
 		Replayed: now.Replayed - before.Replayed, Stored: now.Stored - before.Stored,
 	})
+	if r.live != nil {
+		r.live(Live{Policy: r.policy})
+	}
 	return nil
 }
 

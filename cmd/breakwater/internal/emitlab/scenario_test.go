@@ -77,6 +77,7 @@ func mustHold(t *testing.T, s Summary) {
 
 // Each scenario with consumers in processes of their own, short: what is data and counts must hold on any machine.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		scenario string
 		length   time.Duration
@@ -188,6 +189,7 @@ func TestPolicies(t *testing.T) {
 
 // An interruption ends every process and judges nothing.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, scenario := range []string{"slow-consumer", "crash"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
