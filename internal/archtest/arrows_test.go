@@ -22,6 +22,8 @@ var arrows = map[string][]string{
 	"internal/relay":             {},
 	"breaker":                    {},
 	"limit":                      {}, // neither it nor breaker knows the other
+	"emit":                       {"breaker", "limit"},
+	"emit/emittest":              {"emit"},
 	"readpath":                   {"limit", "replica"},
 	"contrib/ottercache":         {"readpath"},
 	"readpath/httpread":          {"readpath", "replica"},
