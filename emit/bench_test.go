@@ -20,17 +20,14 @@ func benchTrigger() emit.Trigger {
 
 // BenchmarkEmit is an emit to a consumer that costs nothing: what the lane costs. deadline is what its context costs alone.
 func BenchmarkEmit(b *testing.B) {
-	for _, x := range []struct {
-		name string
-		c    emit.Config
-	}{
-		{"lane=plain", emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}}}},
-		{"lane=labels", emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: noop}}}},
-		{"lane=ordered", emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop, Ordered: true}}}},
-		{"lane=3_consumers", emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}, {Name: "b", Sink: noop}, {Name: "c", Sink: noop}}}},
+	for name, c := range map[string]emit.Config{
+		"lane=plain":       emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}}},
+		"lane=labels":      emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: noop}}},
+		"lane=ordered":     emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop, Ordered: true}}},
+		"lane=3_consumers": emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}, {Name: "b", Sink: noop}, {Name: "c", Sink: noop}}},
 	} {
-		b.Run(x.name, func(b *testing.B) {
-			r, t, ctx := newRouter(b, x.c), benchTrigger(), b.Context()
+		b.Run(name, func(b *testing.B) {
+			r, t, ctx := newRouter(b, c), benchTrigger(), b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
 				_, _ = r.Emit(ctx, t)

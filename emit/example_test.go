@@ -27,12 +27,12 @@ func ExampleRouter_Emit() {
 
 	receipt, err := router.Emit(context.Background(), emit.Trigger{Type: "order.paid", Key: "customer 7", Data: []byte(`{"order":1}`)})
 	for x := range receipt.Results() {
-		fmt.Println(x.Consumer, x.Outcome, x.Reason)
+		fmt.Printf("%s: %s %q\n", x.Consumer, x.Outcome, x.Reason)
 	}
 	fmt.Println(err)
 	// Output:
-	// ledger delivered
-	// mailer stored failed
+	// ledger: delivered ""
+	// mailer: stored "failed"
 	// <nil>
 }
 
