@@ -20,14 +20,14 @@ func benchTrigger() emit.Trigger {
 
 // BenchmarkEmit is an emit to a consumer that costs nothing: what the lane costs. deadline is what its context costs alone.
 func BenchmarkEmit(b *testing.B) {
-	for name, c := range map[string]emit.Config{
-		"lane=plain":       emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}}},
-		"lane=labels":      emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: noop}}},
-		"lane=ordered":     emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop, Ordered: true}}},
-		"lane=3_consumers": emit.Config{NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}, {Name: "b", Sink: noop}, {Name: "c", Sink: noop}}},
+	for name, c := range map[string]*emit.Config{
+		"lane=plain":       {NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}}},
+		"lane=labels":      {Consumers: []emit.Consumer{{Name: "a", Sink: noop}}},
+		"lane=ordered":     {NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop, Ordered: true}}},
+		"lane=3_consumers": {NoLabels: true, Consumers: []emit.Consumer{{Name: "a", Sink: noop}, {Name: "b", Sink: noop}, {Name: "c", Sink: noop}}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			r, t, ctx := newRouter(b, c), benchTrigger(), b.Context()
+			r, t, ctx := newRouter(b, *c), benchTrigger(), b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
 				_, _ = r.Emit(ctx, t)

@@ -160,7 +160,7 @@ type Settlement struct {
 	// Attempt is added to Last, and counted, unless it is zero: the letter was not tried and waits again, or with Park is parked, with the
 	// NotBefore that it had.
 	Attempt   Attempt
-	Park      bool // it waits for a person
+	Park      bool      // it waits for a person
 	Reason    Reason    // "": as it was
 	NotBefore time.Time // zero: at once
 }
