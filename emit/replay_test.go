@@ -412,6 +412,35 @@ func TestPoisonDoesNotHoldUpRecovery(t *testing.T) {
 	})
 }
 
+// TestPoisonLeavesTheProbesToOthers: where the only letters left wait after a failure, live triggers bring the verdict.
+func TestPoisonLeavesTheProbesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &target{do: fails}
+		r := one(t, a, func(c *emit.Consumer) {
+			c.Degrade = func(_ context.Context, x emit.Trigger, _ emit.Reason) error {
+				if x.ID == "live" {
+					return nil // so that none of them is stored
+				}
+				return errDown
+			}
+		})
+		openBreaker(t, r)
+		a.set(func(_ context.Context, x emit.Trigger) error {
+			if x.ID == "opens0" {
+				return errDown
+			}
+			return nil
+		})
+		for i := 0; r.Breaker("a").State() != breaker.Closed; i++ {
+			if i == 6000 {
+				t.Fatalf("the breaker is %v after 6 s of 1,000 triggers a second", r.Breaker("a").State())
+			}
+			_, _ = r.Emit(t.Context(), trigger("live"))
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
 // TestProbesComeFromTheLetters: no live trigger pays for a probe as long as there are letters.
 func TestProbesComeFromTheLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

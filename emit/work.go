@@ -143,6 +143,7 @@ func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 		f.Now = time.Time{}
 		n, err = l.take(ctx, f, free, now, nil, true)
 	}
+	l.spent.Store(n == 0 && err == nil) // then live triggers are probes too: what is left waits after a failure
 	return l.next(n, err)
 }
 
