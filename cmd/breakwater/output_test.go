@@ -93,6 +93,10 @@ func TestTableShowsTheClasses(t *testing.T) {
 			t.Errorf("table lacks %q:\n%s", want, out.String())
 		}
 	}
+	given := lab.ModeLine{From: readpath.Recovering, To: readpath.Recovering, Given: []readpath.Class{readpath.Critical, readpath.Degradable}}
+	if got, want := describe(given), "read path  recovering, replicas for critical, degradable"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q at its end", got, want)
+	}
 	if got := out.String(); strings.Contains(got, "sheddable  ") {
 		t.Errorf("a class without reads has a row:\n%s", got)
 	}

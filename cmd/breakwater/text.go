@@ -48,6 +48,9 @@ func describeEvent(l lab.Line) string {
 		return stamp(l.T) + s
 	case lab.ModeLine:
 		s := fmt.Sprintf("read path  %v → %v", l.From, l.To)
+		if l.From == l.To {
+			s = fmt.Sprintf("read path  %v", l.To)
+		}
 		if l.To == readpath.Recovering {
 			s += ", replicas for " + classNames(l.Given)
 		}
