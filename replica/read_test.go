@@ -439,3 +439,31 @@ func TestPrimaryComesBack(t *testing.T) {
 		}
 	})
 }
+
+// REQ-R14: the replicas of a primary that comes back connect to it again a while later than we do. Samples from between are
+// no reason to refuse a read that accepts an unverified answer, until what they lack makes them late.
+func TestReplicasConnectAgainLaterThanWeDo(t *testing.T) {
+	inBubble(t, 2, nil, func(c *cluster) {
+		c.writing(3*time.Second, c.r...)
+		c.primary.fail(errors.New("connection refused"))
+		time.Sleep(5 * time.Second)
+		c.write(c.position(c.primary) + 100) // it has written, and no replica has that
+		c.primary.fail(nil)
+		for c.Stats().Primary.Condition != replica.Fit {
+			time.Sleep(10 * time.Millisecond)
+		}
+		accept, back := replica.Requirement{AcceptUnverified: true}, time.Now()
+		time.Sleep(300 * time.Millisecond) // they were sampled again
+		if got := c.picks(10, accept); got[""] > 0 {
+			_, err := c.Pick(accept)
+			t.Errorf("%v after it came back: %v", time.Since(back), err)
+		}
+		if n := c.Eligible(replica.Requirement{}); n > 0 {
+			t.Errorf("%d replicas are eligible for reads that want a verified bound", n)
+		}
+		time.Sleep(3 * time.Second)
+		if got := c.picks(10, accept); got[""] < 10 {
+			t.Errorf("%v after it came back: got %v, want every read refused: they are late", time.Since(back), got)
+		}
+	})
+}

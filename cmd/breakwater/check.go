@@ -53,9 +53,9 @@ func newCheck(out, errOut io.Writer) *cobra.Command {
 func oneFile(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usageError{fmt.Errorf("%s: no file; name the configuration file, see %s --help", c.CommandPath(), c.CommandPath())}
+		return usageError{fmt.Errorf("no file: name the configuration file, see %s --help", c.CommandPath())}
 	case len(args) > 1:
-		return usageError{fmt.Errorf("%s: unexpected argument %q; give one file, see %s --help", c.CommandPath(), args[1], c.CommandPath())}
+		return usageError{fmt.Errorf("unexpected argument %q: give one file, see %s --help", args[1], c.CommandPath())}
 	}
 	return nil
 }

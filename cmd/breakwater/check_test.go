@@ -55,8 +55,8 @@ func TestCheck(t *testing.T) {
 		{"nothing to connect to", []string{"--connect", settings}, exitFailed, "", settings + ":1:1: primary is missing: ", 1},
 		{"no such file", []string{dir + "/none.yaml"}, exitFailed, "", dir + "/none.yaml:1:1: the file cannot be read, ", 1},
 		{"a directory", []string{dir}, exitFailed, "", dir + ":1:1: the file is a directory", 1},
-		{"no file", nil, exitUsage, "", "breakwater: breakwater check: no file; ", 1},
-		{"two files", []string{blockFile, faultyFile}, exitUsage, "", `breakwater: breakwater check: unexpected argument "` + faultyFile, 1},
+		{"no file", nil, exitUsage, "", "breakwater: no file: name ", 1},
+		{"two files", []string{blockFile, faultyFile}, exitUsage, "", `breakwater: unexpected argument "` + faultyFile, 1},
 		{"an unknown flag", []string{"--frobnicate", blockFile}, exitUsage, "", "breakwater: unknown flag: --frobnicate; see breakwater check --help", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -150,7 +150,8 @@ func TestVersionHelpAndCompletion(t *testing.T) {
 	}{
 		{[]string{"version"}, "breakwater "},
 		{[]string{"--version"}, "breakwater "},
-		{[]string{"lab", "--help"}, "one-lagging  12s"},
+		{[]string{"lab", "--help"}, "one-lagging      12s"},
+		{[]string{"lab", "--help"}, "primary-restart  12s"}, // the longest name, in its column
 		{[]string{"lab", "--help"}, "130  a scenario was interrupted"},
 		{[]string{"help", "lab"}, "one-lagging"},
 		{[]string{"check", "--help"}, "FILE:LINE:COLUMN"},

@@ -41,7 +41,7 @@ func (o Options) Check() error {
 		bad("--replicas %d: give %d to %d", o.Replicas, minReplicas, maxReplicas)
 	}
 	if o.Rate < 0 || o.Rate > maxRate {
-		bad("--rate %d: give 1 to %d reads a second, or leave it out for 200", o.Rate, maxRate)
+		bad("--rate %d: give 1 to %d reads a second, or leave it out", o.Rate, maxRate)
 	}
 	if o.For < 0 {
 		bad("--for %v: give a positive length such as 30s", o.For)

@@ -24,7 +24,7 @@ const (
 // ownWriteScenarios are those in which a client reads what it has just written.
 func ownWriteScenarios() []Scenario {
 	return []Scenario{{
-		Name: "own-writes", Shows: "every replica replays 50 ms late; 1,000 times a row is inserted and read by its key with the position of its commit: none is missing, and replicas serve most",
+		Name: "own-writes", Shows: "all replicas 50 ms late; 1,000 rows are each read right after their commit: none is missing, replicas serve most",
 		Lasts: ownWritesOver, shortest: ownWritesOver / 4, replicas: 1, real: true,
 		classes: &classes{mix: mixed, rate: 200}, play: playOwnWrites, expect: expectOwnWrites,
 	}}

@@ -24,28 +24,28 @@ func pathScenarios() []Scenario {
 	usual := &classes{mix: mixed, rate: 500}
 	return []Scenario{
 		{
-			Name: "all-lagging", Shows: "replay is paused on every replica while four times the reads come: the primary gets its budget of them and no more, no answer is old in silence, and the classes come back in order",
+			Name: "all-lagging", Shows: "all replicas late under four times the reads: the primary gets its budget and no more, the classes come back in order",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1, classes: usual, play: playAll(pauseReplay), expect: expectAllLagging,
 		},
 		{
-			Name: "all-dead", Shows: "every replica is killed and restarted under the same load: what the primary has no budget for is answered from the cache or refused",
+			Name: "all-dead", Shows: "the same with all replicas killed: what the primary has no budget for comes from the cache or is refused",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1, classes: usual, play: playAll(killed), expect: expectAllDead,
 		},
 		{
-			Name: "relapse", Shows: "replay is paused again on every replica while the classes are being given back: it starts over",
+			Name: "relapse", Shows: "all replicas late again while the classes are given back: that starts over",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1, classes: usual, play: playRelapse, expect: expectRelapse,
 		},
 		{
-			Name: "cold-cache", Shows: "no replica is fresh, the cache is empty, and 200 callers want one key: one of them loads it, the others wait for a bounded time",
+			Name: "cold-cache", Shows: "all replicas late, nothing cached, 200 callers want one key: one loads it, nobody waits for long",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1,
 			classes: &classes{mix: []string{balance, related}, rate: 200}, play: playColdCache, expect: expectColdCache,
 		},
 		{
-			Name: "primary-restart", Shows: "the primary is killed and restarted: reads that accept an unverified answer go on, the others are refused",
+			Name: "primary-restart", Shows: "the primary is killed and restarted: reads that accept an unverified answer go on",
 			Lasts: before + 6*time.Second, shortest: before + 4*time.Second, replicas: 1, classes: usual, play: playPrimaryRestart, expect: expectPrimaryRestart,
 		},
 		{
-			Name: "last-standing", Shows: "all replicas but one are killed under a load that one cannot bear: it gets its cap, the rest is answered by class",
+			Name: "last-standing", Shows: "all replicas but one killed under a load that one cannot bear: it gets its cap, the rest goes by class",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 2,
 			classes: &classes{mix: mixed, rate: 300, room: standingCap, sql: truth.SlowReadSQL}, play: playLastStanding, expect: expectLastStanding,
 		},

@@ -70,6 +70,9 @@ func replicaScenarios() []Scenario {
 	}
 }
 
+// WithClasses reports whether its reads go by way of the read path, each with a class.
+func (s Scenario) WithClasses() bool { return s.classes != nil }
+
 func (s Scenario) rate() int {
 	if s.classes != nil {
 		return s.classes.rate
