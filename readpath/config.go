@@ -139,7 +139,7 @@ func (b Budget) withDefaults() Budget {
 func (c Config) check() error {
 	errs := []error{c.Budget.check(), c.checkEndpoints(), c.Recovery.check(), c.checkDurations()}
 	if c.Backend == nil {
-		errs = append(errs, fault("Backend", "nil", "pgxread.NewReadPath sets it"))
+		errs = append(errs, fault("Backend", "nil", "give that of the driver, such as pgxread's DB.Backend()"))
 	}
 	if c.DefaultClass != 0 && !c.DefaultClass.valid() {
 		errs = append(errs, fault("DefaultClass", c.DefaultClass, "use Critical, Degradable, Sheddable, or 0 for none"))
