@@ -4,13 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
 // ReadInfo tells the caller of one read which node it was sent to. It is written
 // while the call runs: use one for each call at a time.
-type ReadInfo = readpath.ReadInfo
+type ReadInfo = replica.ReadInfo
 
 // intent is what a context says about the calls made under it.
 type intent struct {

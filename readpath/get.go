@@ -264,7 +264,7 @@ func (r *Router) remember(c Call, v any, info *ReadInfo) {
 	if r.cache == nil || c.Key == "" {
 		return
 	}
-	if current := info.current(); !current.IsZero() {
+	if current := info.Current(); !current.IsZero() {
 		r.cache.Set(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
 	}
 }

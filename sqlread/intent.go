@@ -9,23 +9,7 @@ import (
 
 // ReadInfo tells the caller of one read which node it was sent to. It is written
 // while the call runs: use one for each call at a time.
-type ReadInfo struct {
-	// Node is the name of the node; of the last one if the read was tried twice.
-	Node string
-	// Primary says that the node is the primary.
-	Primary bool
-	// Lo and Hi bound the node's staleness as of PickedAt; Hi is replica.Never if there is no bound.
-	Lo, Hi time.Duration
-	// PickedAt is when the node was picked.
-	PickedAt time.Time
-	// Unverified says that the bound could not be verified (REQ-R14).
-	Unverified bool
-	// Late says that the node is a late replica, which the read accepts (Requirement.AcceptLate).
-	Late bool
-	// Attempts counts the nodes that the statement was tried on: 1, or 2 after a
-	// failure; 0 if no node could be picked.
-	Attempts int
-}
+type ReadInfo = replica.ReadInfo
 
 // intent is what a context says about the calls made under it.
 type intent struct {
