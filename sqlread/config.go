@@ -53,6 +53,9 @@ type Config struct {
 	// SlowCall is how long a call must have lasted for its caller's own deadline to count
 	// as a failure of the node. Default 1 s.
 	SlowCall time.Duration
+	// PositionWait is how long a read that asks for a position waits for a replica to replay
+	// up to it, on each node that it is tried on; see replica.Set.Await. Default 250 ms; negative: it does not wait.
+	PositionWait time.Duration
 	// MaxConnLifetime is how long a connection is used. Default 1 h; negative: for ever.
 	MaxConnLifetime time.Duration
 	// MaxConnIdleTime is how long a connection is kept idle. Default 30 min; negative: for ever.
@@ -61,7 +64,7 @@ type Config struct {
 	// Observer is told what happens in the Set, on the goroutine that makes the event: a
 	// sampler, a timer, or the caller whose failed read opened a breaker. Its functions
 	// must be quick, may read through the DB, and must not call Close, AddReplica,
-	// RemoveReplica or the Set's Reconfigure, Ready and Refresh. Default: nobody.
+	// RemoveReplica or the Set's Reconfigure, Ready, Refresh, Await and Position. Default: nobody.
 	Observer replica.Observer
 }
 

@@ -22,6 +22,10 @@
 // are closed (REQ-R7). Where the driver says by [driver.ErrBadConn] that a statement was not
 // sent, another connection of the same node is taken, as database/sql does, for writes too.
 //
+// To read one's own write from a replica, take a position after the commit ([DB.Set], then [replica.Set.Position])
+// and read under [replica.WithPosition]: the read goes to a replica that has replayed it, waits for one for up to
+// [Config.PositionWait], and then fails with [replica.ErrBehind] (REQ-R12). A transaction or [sql.Conn] that has its session stays there.
+//
 // A new connection to a replica is used only if it leads to the server that the sampler
 // sees. Its session is made read-only, so that a write fails also on a server that was
 // just promoted.

@@ -64,9 +64,12 @@ func (c *conn) first(s *session, call *call, st statement) error {
 // safely (REQ-R6): unless the requirement names a node not to use, which makes it its
 // caller's own second try.
 func (c *conn) read(ctx context.Context, in route.Intent, st statement) (*call, error) {
-	var first error
 	once := in.Req.Except != ""
 	in.Attempted(0)
+	var first, err error
+	if in.Req, err = route.Require(ctx, in.Req); err != nil {
+		return nil, err
+	}
 	for range route.MaxPicks {
 		s, call, err := c.pick(ctx, in)
 		if err != nil {
@@ -93,9 +96,9 @@ func (c *conn) read(ctx context.Context, in route.Intent, st statement) (*call, 
 	return nil, route.Exhausted(first)
 }
 
-// pick asks the Set, which answers from memory (REQ-R1).
+// pick asks the Set (REQ-R1, REQ-R12).
 func (c *conn) pick(ctx context.Context, in route.Intent) (*session, *call, error) {
-	choice, err := c.front.db.set.Pick(in.Req)
+	choice, err := route.Choose(ctx, c.front.db.set, in.Req, c.front.db.cfg.PositionWait)
 	if err != nil {
 		return nil, nil, err
 	}
