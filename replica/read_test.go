@@ -359,6 +359,20 @@ func TestConfigFaultsAllAtOnce(t *testing.T) {
 	}
 }
 
+// What NewSet would say of settings is told without nodes, and those that it takes are fine.
+func TestCheckSettings(t *testing.T) {
+	faulty := replica.Settings{Trip: 100 * ms, Reenter: 200 * ms, Breaches: -1, Open: breaker.Backoff{Base: -time.Second}}
+	err := replica.CheckSettings(faulty, 65)
+	for _, part := range []string{"Reenter is 200ms", "Breaches is -1", "Base", "Replicas has 65 nodes"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q:\n%v", part, err)
+		}
+	}
+	if err := replica.CheckSettings(replica.Settings{}, 64); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+}
+
 // REQ-R12: a read that asks for the primary is refused while the server of that name is in recovery:
 // nothing bounds how old it is. And while it is at its cap (REQ-R17).
 func TestPrimaryOnlyNeedsAPrimary(t *testing.T) {

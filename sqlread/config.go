@@ -110,7 +110,7 @@ func (c *Config) faults() error {
 		}
 		seen[n.Name] = field
 	}
-	return errors.Join(append(faults, c.settingsFault())...)
+	return errors.Join(append(faults, replica.CheckSettings(c.Settings, len(c.Replicas)))...)
 }
 
 func (n *Node) fault(field string) error {
@@ -132,19 +132,4 @@ func negative(field string, d, def time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("sqlread: %s %v is negative: use a positive time, or 0 for the default of %v", field, d, def)
-}
-
-// settingsFault is what a Set would say to the rest of c. It is asked with nodes without
-// faults, so that nothing is told twice.
-func (c *Config) settingsFault() error {
-	rc := replica.Config{Primary: replica.Node{Name: defaultPrimaryName, Connect: noConnector}, Settings: c.Settings}
-	for i := range c.Replicas {
-		rc.Replicas = append(rc.Replicas, replica.Node{Name: fmt.Sprintf("replica %d", i), Connect: noConnector})
-	}
-	set, err := replica.NewSet(rc)
-	if err != nil {
-		return err
-	}
-	set.Close()
-	return nil
 }

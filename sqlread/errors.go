@@ -24,7 +24,6 @@ var (
 	// errPanicked finishes a call whose statement panicked, or left by runtime.Goexit. It
 	// says nothing about the node.
 	errPanicked = errors.New("sqlread: the statement panicked")
-	errNoNode   = errors.New("sqlread: no node here")
 )
 
 // WriteInReadError tells that a write was sent as a read. Such a call is never tried

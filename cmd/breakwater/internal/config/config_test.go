@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -222,6 +223,9 @@ func knownKeys(t *testing.T) (all []string) {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// nobody is the connector of a node that is not asked.
+func nobody(context.Context) (replica.Conn, error) { return nil, errors.ErrUnsupported }
 
 // defaultSettings are those that a Set has which was given none.
 func defaultSettings(t *testing.T) replica.Settings {
