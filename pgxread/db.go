@@ -39,7 +39,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	cfg.withDefaults()
 	db := &DB{cfg: cfg}
 	db.mu.nodes = make(map[string]*node)
-	plans, err := db.plans() //nolint:contextcheck // a Set outlives the call that makes it
+	plans, err := db.plans()
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ type DB struct {
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	cfg.Replicas = slices.Clone(cfg.Replicas)
 	cfg.withDefaults()
-	if err := cfg.faults(); err != nil { //nolint:contextcheck // asks nobody
+	if err := cfg.faults(); err != nil {
 		return nil, err
 	}
 	db := &DB{cfg: cfg}

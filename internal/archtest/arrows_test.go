@@ -19,6 +19,7 @@ var arrows = map[string][]string{
 	"internal/archtest":          {},
 	"internal/leaks":             {},
 	"internal/fleet":             {"internal/relay"},
+	"internal/fleettest":         {"breaker", "internal/fleet", "replica"},
 	"internal/relay":             {},
 	"internal/route":             {"breaker", "replica", "replica/postgres"},
 	"breaker":                    {},
