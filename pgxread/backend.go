@@ -2,7 +2,9 @@ package pgxread
 
 import (
 	"context"
+	"errors"
 
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
@@ -15,7 +17,7 @@ type backend struct{ db *DB }
 
 // WithRead is WithRead and WithInfo.
 func (backend) WithRead(ctx context.Context, req replica.Requirement, info *readpath.ReadInfo) context.Context {
-	return withIntent(ctx, func(in *intent) { in.read, in.req, in.info, in.merges = true, req, info, true })
+	return withIntent(ctx, func(in *route.Intent) { in.Read, in.Req, in.Info, in.Merges = true, req, info, true })
 }
 
 // Eligible asks the Set.
@@ -23,7 +25,7 @@ func (b backend) Eligible(req replica.Requirement) bool { return b.db.set.Eligib
 
 // Failed tells what counts against a node, and what kept the call from one.
 func (backend) Failed(err error) bool {
-	return isBad(classify(err)) || isAny(err, errFenced, errMoved, errOtherServer, ErrCallTimeout)
+	return route.IsBad(classify(err)) || route.Untried(err) || errors.Is(err, ErrCallTimeout)
 }
 
 // Sampled asks the Set.

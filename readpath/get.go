@@ -14,7 +14,7 @@ type Call struct {
 	// Endpoint is the registered name.
 	Endpoint string
 	// Key tells the answers of an endpoint apart, in the cache and for the loader at the
-	// primary. Empty: neither is used.
+	// primary. Empty: neither is used. Callers with the same key may get the same value: they must not change it.
 	Key string
 	// Class overrides that of the endpoint for this call (REQ-D12). Default: the endpoint's.
 	Class Class
@@ -26,7 +26,9 @@ type Call struct {
 
 // A Result is an answer, and how far it can be trusted (REQ-D7).
 type Result[T any] struct {
-	Value  T
+	// Value is the answer; others may have the same one (Call.Key).
+	Value T
+	// Source is where it came from.
 	Source Source
 	// Stale says that the answer may be older than its class's bound.
 	Stale bool
@@ -262,7 +264,7 @@ func (r *Router) remember(c Call, v any, info *ReadInfo) {
 	if r.cache == nil || c.Key == "" {
 		return
 	}
-	if current := info.current(); !current.IsZero() {
+	if current := info.Current(); !current.IsZero() {
 		r.cache.Set(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
 	}
 }

@@ -116,8 +116,8 @@ func runLoad[T any](ctx context.Context, r *Router, c Call, p *pending, permit l
 }
 
 // await waits for a load, for a bounded time: after it the class's default answers.
-func await[T any](ctx context.Context, p *pending, limit time.Duration) (Result[T], error) {
-	timer := time.NewTimer(limit)
+func await[T any](ctx context.Context, p *pending, atMost time.Duration) (Result[T], error) {
+	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	select {
 	case <-p.done:

@@ -16,13 +16,13 @@ import (
 // to do while none is. Make it with [New]; it must not be copied. All its methods, and [Get], may be
 // called at any time from any goroutine.
 type Router struct {
-	backend  Backend // immutable
-	cache    Cache   // immutable, nil: none
-	base     time.Time
+	backend  Backend   // immutable
+	cache    Cache     // immutable, nil: none
+	base     time.Time // now counts from here; immutable
 	settings atomic.Pointer[settings]
-	withheld atomic.Uint32 // classes that the replicas do not serve, as bits; written under mu
-	budget   *limit.Bucket
-	room     *limit.Bulkhead
+	withheld atomic.Uint32   // classes that the replicas do not serve, as bits; written under mu
+	budget   *limit.Bucket   // immutable; reconfigured under mu
+	room     *limit.Bulkhead // immutable; reconfigured under mu
 	loads    loads
 	counts   [classes][sources + 1]atomic.Uint64 // by class and source; the last one: refused
 	unknown  atomic.Uint64
@@ -232,8 +232,8 @@ type Stats struct {
 	Mode         Mode
 	Withheld     []Class       // classes that the replicas do not serve
 	DegradedFor  time.Duration // in all, until now
-	BudgetTokens float64
-	InFallback   int // fall-back reads that run
+	BudgetTokens float64       // that a critical read could draw from now
+	InFallback   int           // fall-back reads that run
 	// Reads counts answers by class and source.
 	Reads map[Class]map[Source]uint64
 	// Refused counts refusals by class.

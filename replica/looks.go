@@ -107,7 +107,9 @@ func (s *Set) noteGapLocked(l looked) {
 	}
 	s.looks.gap = gap{from, l.recv, l.Position}
 	for _, n := range *s.replicas.Load() {
-		n.demand.nudge()
+		if n.last.err == nil { // one that did not answer has nothing to tell, and its own way back
+			n.demand.nudge()
+		}
 	}
 }
 

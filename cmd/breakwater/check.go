@@ -61,7 +61,7 @@ func oneFile(c *cobra.Command, args []string) error {
 }
 
 func check(ctx context.Context, file string, connect bool, out, errOut io.Writer) error {
-	c, err := config.Load(file) //nolint:contextcheck // it waits for nothing but the disk
+	c, err := config.Load(file)
 	if err != nil {
 		fmt.Fprintln(errOut, err)
 		return errFailed

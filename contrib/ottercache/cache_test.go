@@ -30,6 +30,27 @@ func TestGetWhatWasSet(t *testing.T) {
 	}
 }
 
+// REQ-D7: of readers who put their answers there at once, the newest one's stays.
+func TestNewestOfManyStays(t *testing.T) {
+	c, err := ottercache.New(ottercache.Config{MaxEntries: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	const readers = 16
+	newest := time.Now()
+	for n := range 2000 {
+		var all sync.WaitGroup
+		for age := range readers {
+			all.Go(func() { c.Set(key(n), readpath.Entry{Value: age, Current: newest.Add(-time.Duration(age))}) })
+		}
+		all.Wait()
+		if e, ok := c.Get(key(n)); ok && e.Value != 0 {
+			t.Fatalf("key %d: got the answer of age %v, want the newest", n, e.Value)
+		}
+	}
+}
+
 // It stays bounded, from many goroutines at once.
 func TestBound(t *testing.T) {
 	for name, cfg := range map[string]ottercache.Config{

@@ -1,7 +1,6 @@
 package httpread
 
 import (
-	"errors"
 	"net/http"
 	"sync/atomic"
 
@@ -76,7 +75,7 @@ func (p *Positions) text(pos replica.Position) string {
 func (p *Positions) read(req *http.Request) (replica.Position, error) {
 	text := req.Header.Get(p.header())
 	if text == "" && p.Cookie != "" {
-		if c, err := req.Cookie(p.Cookie); !errors.Is(err, http.ErrNoCookie) {
+		if c, err := req.Cookie(p.Cookie); err == nil {
 			text = c.Value
 		}
 	}

@@ -30,18 +30,6 @@ func ownWriteScenarios() []Scenario {
 	}}
 }
 
-// NeedsPostgres tells whether a scenario proves nothing on a simulated fleet, which it is refused on.
-func NeedsPostgres(scenario string) bool {
-	s, ok := find(scenario)
-	return ok && s.real
-}
-
-// HasClasses tells whether the reads of a scenario go by way of the read path.
-func HasClasses(scenario string) bool {
-	s, ok := find(scenario)
-	return ok && s.classes != nil
-}
-
 func playOwnWrites(ctx context.Context, r *run, length time.Duration) error {
 	if err := r.sleep(ctx, settled); err != nil {
 		return err

@@ -17,10 +17,13 @@ const (
 	sustain      = 3 * time.Second // 30 s by default: a scenario is to end
 	cacheEntries = 10_000
 	keys         = 100 // of products
-	budgetRate   = 200 // the library's defaults, by which it is judged
-	budgetBurst  = 200
-	budgetRoom   = 20
-	loaderWait   = 250 * time.Millisecond
+
+	// The library's defaults, by which it is judged.
+	budgetRate    = 200 // reads a second
+	budgetBurst   = 200
+	budgetRoom    = 20
+	loaderWait    = 250 * time.Millisecond
+	criticalBound = 2 * time.Second
 )
 
 // The endpoints, one of each class.
@@ -81,9 +84,6 @@ func (r *run) openPath(c *classes) error {
 	r.path = p
 	return err
 }
-
-// criticalBound is the default of readpath.CriticalPolicy.MaxStaleness, by which critical answers are judged.
-const criticalBound = 2 * time.Second
 
 func (p *path) close() {
 	p.router.Close()

@@ -83,14 +83,25 @@ func (r *run) recover(ctx context.Context) error {
 
 // breakFor breaks some nodes for a time.
 func (r *run) breakFor(ctx context.Context, f fault, nodes []string, d time.Duration) error {
+	if err := r.beginAll(ctx, f, nodes); err != nil {
+		return err
+	}
+	if err := r.sleep(ctx, d); err != nil {
+		return err
+	}
+	return r.healAll(ctx, f, nodes)
+}
+
+func (r *run) beginAll(ctx context.Context, f fault, nodes []string) error {
 	for _, name := range nodes {
 		if err := r.begin(ctx, f, name); err != nil {
 			return err
 		}
 	}
-	if err := r.sleep(ctx, d); err != nil {
-		return err
-	}
+	return nil
+}
+
+func (r *run) healAll(ctx context.Context, f fault, nodes []string) error {
 	for _, name := range nodes {
 		if err := r.heal(ctx, f, name); err != nil {
 			return err
@@ -122,10 +133,8 @@ func playColdCache(ctx context.Context, r *run, length time.Duration) error {
 		return err
 	}
 	r.enter(during)
-	for _, name := range r.replicas() {
-		if err := r.begin(ctx, pauseReplay, name); err != nil {
-			return err
-		}
+	if err := r.beginAll(ctx, pauseReplay, r.replicas()); err != nil {
+		return err
 	}
 	end := r.now() + length - before
 	r.path.waitMode(ctx, readpath.Degraded, degradeWithin)
@@ -135,10 +144,8 @@ func playColdCache(ctx context.Context, r *run, length time.Duration) error {
 	if err := r.sleep(ctx, end-r.now()); err != nil {
 		return err
 	}
-	for _, name := range r.replicas() {
-		if err := r.heal(ctx, pauseReplay, name); err != nil {
-			return err
-		}
+	if err := r.healAll(ctx, pauseReplay, r.replicas()); err != nil {
+		return err
 	}
 	return r.recover(ctx)
 }
