@@ -82,10 +82,12 @@ func (c *Cache) Get(key readpath.CacheKey) (readpath.Entry, bool) { return c.ent
 // Set keeps an answer, unless one is there that is known to be current for a later moment: of two
 // readers the slower one must not put the older answer back.
 func (c *Cache) Set(key readpath.CacheKey, e readpath.Entry) {
-	if old, ok := c.entries.GetIfPresent(key); ok && old.Current.After(e.Current) {
-		return
-	}
-	c.entries.Set(key, e)
+	c.entries.Compute(key, func(old readpath.Entry, found bool) (readpath.Entry, otter.ComputeOp) {
+		if found && old.Current.After(e.Current) {
+			return old, otter.CancelOp
+		}
+		return e, otter.WriteOp
+	})
 }
 
 // Close ends otter's background goroutine, which drops what is too old. The cache can still be used, and

@@ -71,3 +71,27 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// Of readers that end at once the one whose answer is the newest wins.
+func TestNewestStays(t *testing.T) {
+	const writers, turns = 8, 2000
+	c, err := ottercache.New(ottercache.Config{MaxEntries: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	base := time.Now()
+	newest := func(turn int) time.Time { return base.Add(time.Duration(turn*writers+writers-1) * time.Millisecond) }
+	for turn := range turns {
+		var all sync.WaitGroup
+		for w := range writers {
+			all.Go(func() {
+				c.Set(key(1), readpath.Entry{Current: base.Add(time.Duration(turn*writers+w) * time.Millisecond)})
+			})
+		}
+		all.Wait()
+		if e, ok := c.Get(key(1)); !ok || !e.Current.Equal(newest(turn)) {
+			t.Fatalf("turn %d: got %v, %v; want %v", turn, e.Current.Sub(base), ok, newest(turn).Sub(base))
+		}
+	}
+}
