@@ -35,6 +35,7 @@ func TestBound(t *testing.T) {
 	for name, cfg := range map[string]ottercache.Config{
 		"entries": {MaxEntries: 100},
 		"weight":  {MaxWeight: 1000, Weigh: func(readpath.CacheKey, readpath.Entry) uint32 { return 10 }},
+		"nothing": {MaxWeight: 100, Weigh: func(readpath.CacheKey, readpath.Entry) uint32 { return 0 }}, // counts as 1
 	} {
 		c, err := ottercache.New(cfg)
 		if err != nil {
