@@ -59,6 +59,9 @@ func answer[T any](ctx context.Context, r *Router, c Call, load func(context.Con
 		return Result[T]{}, err
 	}
 	given := r.withheld.Load()&(1<<class) == 0
+	if err := ctx.Err(); err != nil && !given {
+		return Result[T]{}, err // the primary has nothing to spend on a caller who has gone
+	}
 	if c.PrimaryOnly {
 		return primaryOnly(ctx, r, ep, c, class, given, load)
 	}
