@@ -181,7 +181,7 @@ func primaryOnly[T any](ctx context.Context, r *Router, ep *endpoint, c Call, cl
 	return res, err
 }
 
-// errNoRoom: the primary does not answer its samples, the budget has no token for this class, or too many fall-back reads run.
+// errNoRoom: the primary does not answer its samples, the budget has no token for this class, too many fall-back reads run, or a loader took too long.
 var errNoRoom = errors.New("readpath: no room in the primary's budget")
 
 // fromPrimary reads from the primary within its budget, of which it leaves kept tokens.
