@@ -5,6 +5,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
+	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
 // Backend is what a readpath.Router reads with: the loads that are given to readpath.Get make
@@ -21,9 +22,10 @@ func (backend) WithRead(ctx context.Context, req replica.Requirement, info *read
 // Eligible asks the Set.
 func (b backend) Eligible(req replica.Requirement) bool { return b.db.set.Eligible(req) > 0 }
 
-// Failed tells what counts against a node, and what kept the call from one.
+// Failed tells what counts against a node, what kept the call from one, and what another node might have answered: a
+// server that is full, or that gave the read up for its recovery.
 func (backend) Failed(err error) bool {
-	return isBad(classify(err)) || isAny(err, errFenced, errMoved, errOtherServer, ErrCallTimeout)
+	return isBad(classify(err)) || postgres.RetrySafe(sqlstate(err)) || isAny(err, errFenced, errMoved, errOtherServer, ErrCallTimeout)
 }
 
 // Sampled asks the Set.
