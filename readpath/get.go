@@ -250,7 +250,7 @@ func fromCache[T any](r *Router, c Call, maxAge time.Duration) (res Result[T], o
 	if r.cache == nil || c.Key == "" {
 		return res, false
 	}
-	e, ok := r.cache.Get(CacheKey{c.Endpoint, c.Key})
+	e, ok := r.cached(CacheKey{c.Endpoint, c.Key})
 	v, isT := e.Value.(T)
 	age := time.Since(e.Current)
 	if !ok || !isT || age > maxAge {
@@ -266,7 +266,7 @@ func (r *Router) remember(c Call, v any, info *ReadInfo) {
 		return
 	}
 	if current := info.current(); !current.IsZero() {
-		r.cache.Set(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
+		r.keep(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
 	}
 }
 
