@@ -3,7 +3,8 @@ package readpath
 import "time"
 
 // An Observer is told what happens to a Router, with no lock held, on the goroutine that found out:
-// the watcher, or a caller whose read did. Its functions must be quick; a nil one is not called.
+// the watcher, or a caller whose read or Reconfigure did. Its functions must be quick and must not call Close, which waits for the
+// watcher; a nil one is not called.
 type Observer struct {
 	// OnMode is called when the mode changes, or another class is given back.
 	OnMode func(ModeChange)

@@ -113,20 +113,34 @@ func (r *Router) Reconfigure(c Config) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	change, err := r.reconfigure(c)
+	if change != nil {
+		tell(r, "OnMode", c.Observer.OnMode, *change)
+	}
+	return err
+}
+
+// reconfigure takes over a Config that was checked. It returns the change of the mode, if that is one.
+func (r *Router) reconfigure(c Config) (*ModeChange, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.budget.Reconfigure(c.Budget.bucket()); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.room.Reconfigure(c.Budget.bulkhead()); err != nil {
-		return err
+		return nil, err
 	}
 	s := newSettings(c)
 	r.settings.Load().carry(s)
 	r.settings.Store(s)
-	r.mu.machine.reconfigure(c.Recovery)
-	r.withheld.Store(r.mu.machine.withheld())
-	return nil
+	m := &r.mu.machine
+	from, given := m.mode(), m.given
+	m.reconfigure(c.Recovery)
+	r.withheld.Store(m.withheld())
+	if m.mode() == from && m.given == given {
+		return nil, nil //nolint:nilnil // nothing to tell, and no fault
+	}
+	return new(m.change(from)), nil
 }
 
 // carry keeps the counts of endpoints that stay.
@@ -201,7 +215,7 @@ func (r *Router) judge(eligible bool) {
 		return
 	}
 	r.withheld.Store(m.withheld())
-	e := ModeChange{From: from, To: m.mode(), Given: slices.Clone(m.order[:m.given]), At: time.Now()}
+	e := m.change(from)
 	r.mu.Unlock()
 	tell(r, "OnMode", r.settings.Load().Observer.OnMode, e)
 }
