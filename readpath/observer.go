@@ -33,7 +33,7 @@ func tell[E any](r *Router, part string, f func(E), event E) {
 
 // caught, deferred by who calls a part that the Router was given, takes in its panic. One of OnFault is counted only.
 func (r *Router) caught(part string) {
-	v := recover()
+	v := recover() //nolint:revive // caught is deferred itself
 	if v == nil {
 		return
 	}
