@@ -41,7 +41,7 @@ type Result[T any] struct {
 
 // Get reads one thing by way of the path. Where ctx carries a position (replica.WithPosition)
 // the answer holds it: it is a replica's that has replayed so far, else the primary's within the budget,
-// else there is none but the default of an endpoint.
+// else there is none but the default of an endpoint. A position of another cluster is an error that matches replica.ErrForeignPosition.
 //
 // load makes the read, with the context that it is given; it may be called several times, for a
 // replica, a late one and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is
@@ -118,7 +118,13 @@ func (r *Router) refuse(ep *endpoint, c Class, err error) error {
 
 // unanswered tells whether err is that no node could answer: then the class's policy does.
 func (r *Router) unanswered(ctx context.Context, err error) bool {
-	return err != nil && (errors.Is(err, errNoRoom) || ctx.Err() == nil && (errors.Is(err, replica.ErrNoReplica) || r.backend.Failed(err)))
+	return err != nil && (errors.Is(err, errNoRoom) || ctx.Err() == nil && (errors.Is(err, replica.ErrNoReplica) || ahead(err) || r.backend.Failed(err)))
+}
+
+// ahead tells whether a read has a position of a timeline that no node is known to be on yet.
+func ahead(err error) bool {
+	p, ok := errors.AsType[*replica.PositionError](err)
+	return ok && p.Condition == replica.OtherTimeline
 }
 
 // fromReplica reads from a replica that satisfies req.
