@@ -2,6 +2,7 @@ package pgxread
 
 import (
 	"context"
+	"sync"
 
 	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
@@ -16,7 +17,7 @@ type backend struct{ db *DB }
 
 // WithRead is WithRead and WithInfo.
 func (backend) WithRead(ctx context.Context, req replica.Requirement, info *readpath.ReadInfo) context.Context {
-	return withIntent(ctx, func(in *intent) { in.read, in.req, in.info, in.merges = true, req, info, true })
+	return withIntent(ctx, func(in *intent) { in.read, in.req, in.info, in.together = true, req, info, new(sync.Mutex) })
 }
 
 // Eligible asks the Set.

@@ -2,6 +2,7 @@ package pgxread
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/breakwater-go/breakwater/readpath"
@@ -14,11 +15,11 @@ type ReadInfo = readpath.ReadInfo
 
 // intent is what a context says about the calls made under it.
 type intent struct {
-	read    bool
-	req     replica.Requirement
-	info    *ReadInfo
-	merges  bool          // info tells of all statements under the context together
-	timeout time.Duration // 0: Config.CallTimeout; negative: none
+	read     bool
+	req      replica.Requirement
+	info     *ReadInfo
+	together *sync.Mutex   // not nil: info tells of all statements under the context together, which may run at once; guards it
+	timeout  time.Duration // 0: Config.CallTimeout; negative: none
 }
 
 type intentKey struct{}
@@ -51,7 +52,7 @@ func WithRead(ctx context.Context, req replica.Requirement) context.Context {
 
 // WithInfo has the reads under ctx fill in info; writes leave it alone.
 func WithInfo(ctx context.Context, info *ReadInfo) context.Context {
-	return withIntent(ctx, func(in *intent) { in.info, in.merges = info, false })
+	return withIntent(ctx, func(in *intent) { in.info, in.together = info, nil })
 }
 
 // WithCallTimeout sets the call timeout of the calls under ctx in place of
@@ -64,18 +65,35 @@ func (in *intent) picked(choice *replica.Choice) {
 	if in.info == nil {
 		return
 	}
+	in.lock()
+	defer in.unlock()
 	earlier := *in.info
 	in.info.Node, in.info.Primary, in.info.Unverified = choice.Name(), choice.Primary(), choice.Unverified()
 	in.info.Lo, in.info.Hi = choice.Staleness()
 	in.info.PickedAt = choice.At()
 	in.info.Late = choice.Late()
-	if in.merges {
+	if in.together != nil {
 		in.info.Merge(earlier)
 	}
 }
 
 func (in *intent) attempts(n int) {
-	if in.info != nil {
-		in.info.Attempts = n
+	if in.info == nil {
+		return
+	}
+	in.lock()
+	defer in.unlock()
+	in.info.Attempts = n
+}
+
+func (in *intent) lock() {
+	if in.together != nil {
+		in.together.Lock()
+	}
+}
+
+func (in *intent) unlock() {
+	if in.together != nil {
+		in.together.Unlock()
 	}
 }

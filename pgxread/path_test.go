@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -191,5 +192,27 @@ func TestConnectionLimitOfThePrimaryReads(t *testing.T) {
 	must(t, tx.Rollback(t.Context()))
 	if res, err := get("balance"); err != nil || res.Value != 7 {
 		t.Errorf("afterwards: got %+v, %v; want an answer", res, err)
+	}
+}
+
+// REQ-D7: a load may make its statements at once; what is told is true of all of them.
+func TestStatementsAtOnceInOneLoad(t *testing.T) {
+	w := open(t, quick(), []string{"r1", "r2"}, conns(8))
+	w.usable(t, "r1", "r2")
+	var info readpath.ReadInfo
+	ctx := w.Backend().WithRead(t.Context(), replica.Requirement{}, &info)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				if _, err := w.Exec(ctx, "SELECT 1"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if info.Attempts != 1 || info.PickedAt.IsZero() || info.Primary {
+		t.Errorf("got %+v, want what is true of reads of replicas", info)
 	}
 }
