@@ -47,6 +47,10 @@ type Result[T any] struct {
 // replica, a late one and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is
 // returned as it is, but for one that says that no node could answer (it matches replica.ErrNoReplica, or [Backend] says so):
 // then the class's policy answers. A refusal is a [*RefusedError].
+//
+// What load returns may be shared, by all who waited for one loader and with the cache: do not change it. A load that does not
+// end with its context keeps its place at the primary, and Close waiting. Get within a load is a read of its own: what it flags is
+// not told of the outer one.
 func Get[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
 	res, err := answer(ctx, r, c, load)
 	note(ctx, &res, err)
