@@ -32,7 +32,7 @@ func WithRead(ctx context.Context, req replica.Requirement) context.Context {
 
 // WithInfo has the reads under ctx fill in info; writes leave it alone.
 func WithInfo(ctx context.Context, info *ReadInfo) context.Context {
-	return withIntent(ctx, func(in *route.Intent) { in.Info, in.Merges = info, false })
+	return withIntent(ctx, func(in *route.Intent) { in.Info, in.Together = info, nil })
 }
 
 // WithCallTimeout sets the call timeout of the calls under ctx in place of

@@ -11,7 +11,7 @@ import (
 // are called concurrently.
 type Backend interface {
 	// WithRead returns a context under which the statements of a load are reads that ask req
-	// of their node, and that fill info in: of several statements with what is true of all
+	// of their node, and that fill info in: of several statements, which may run at once, with what is true of all
 	// of them together (ReadInfo.Merge). With req.PrimaryOnly they run on the
 	// primary over connections that cannot write. The error of a statement that finds no
 	// replica must match replica.ErrNoReplica.

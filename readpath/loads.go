@@ -109,8 +109,11 @@ func runLoad[T any](ctx context.Context, r *Router, c Call, p *pending, permit l
 	letGo := context.AfterFunc(r.closed, cancel) //nolint:contextcheck // the end of the Router, not of a caller
 	defer letGo()
 	res, info, err := read(ctx, r, replica.Requirement{PrimaryOnly: true}, load)
-	if err == nil {
+	switch {
+	case err == nil:
 		r.remember(c, res.Value, info)
+	case ctx.Err() != nil: // the loader's, of which its callers know nothing
+		err = errNoRoom
 	}
 	p.value, p.err = res, err
 }

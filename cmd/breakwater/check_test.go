@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -187,4 +189,22 @@ func TestFaultsOfADial(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// A file that nobody writes, a pipe for one, is waited for until a signal ends the wait.
+func TestInterruptWhileReading(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := check(ctx, pipe, false, io.Discard, io.Discard); !errors.Is(err, errInterrupted) {
+		t.Errorf("got %v, want errInterrupted", err)
+	}
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // lets the reader go
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
 }

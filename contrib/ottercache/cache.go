@@ -26,7 +26,7 @@ type Config struct {
 	MaxEntries int
 	// MaxWeight is what Weigh may add up to, at least 1. Default: MaxEntries is the bound.
 	MaxWeight uint64
-	// Weigh is the weight of an answer, at least 1: in bytes, say. Called concurrently. Required with MaxWeight, else nil.
+	// Weigh is the weight of an answer, in bytes, say; 0 counts as 1. Called concurrently. Required with MaxWeight, else nil.
 	Weigh func(readpath.CacheKey, readpath.Entry) uint32
 	// MaxAge drops what was put in so long ago. Default: 1h; negative: never. What a read accepts is
 	// readpath's DegradablePolicy.MaxAge, counted from the moment for which the answer is known to be current.
@@ -47,7 +47,10 @@ func New(c Config) (*Cache, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	o := &otter.Options[readpath.CacheKey, readpath.Entry]{MaximumSize: c.MaxEntries, MaximumWeight: c.MaxWeight, Weigher: c.Weigh}
+	o := &otter.Options[readpath.CacheKey, readpath.Entry]{MaximumSize: c.MaxEntries, MaximumWeight: c.MaxWeight}
+	if c.Weigh != nil {
+		o.Weigher = func(k readpath.CacheKey, e readpath.Entry) uint32 { return max(c.Weigh(k, e), 1) } // otter does not evict what weighs nothing
+	}
 	if c.MaxAge == 0 {
 		c.MaxAge = defaultMaxAge
 	}

@@ -4,5 +4,5 @@
 // # Concurrency
 //
 // All functions may be called concurrently. An Intent is not changed once its context is made, but for
-// what its Info points to, which is one call's at a time.
+// what its Info points to, which is one call's at a time, or guarded by Together.
 package route

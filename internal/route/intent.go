@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/breakwater-go/breakwater/replica"
@@ -14,8 +15,8 @@ type Intent struct {
 	Req  replica.Requirement
 	// Info is filled in by reads; nil: nobody asks.
 	Info *replica.ReadInfo
-	// Merges has Info tell of all statements under the context together.
-	Merges bool
+	// Together is not nil where Info tells of all statements under the context together, which may run at once; it guards Info.
+	Together *sync.Mutex
 	// Timeout is the call timeout. 0: the driver's own; negative: none.
 	Timeout time.Duration
 }
@@ -43,17 +44,34 @@ func (in *Intent) Picked(choice *replica.Choice) {
 	if in.Info == nil {
 		return
 	}
+	in.lock()
+	defer in.unlock()
 	earlier := *in.Info
 	*in.Info = choice.Info()
 	in.Info.Attempts = earlier.Attempts
-	if in.Merges {
+	if in.Together != nil {
 		in.Info.Merge(earlier)
 	}
 }
 
 // Attempted has Info tell how many nodes the statement was tried on.
 func (in *Intent) Attempted(n int) {
-	if in.Info != nil {
-		in.Info.Attempts = n
+	if in.Info == nil {
+		return
+	}
+	in.lock()
+	defer in.unlock()
+	in.Info.Attempts = n
+}
+
+func (in *Intent) lock() {
+	if in.Together != nil {
+		in.Together.Lock()
+	}
+}
+
+func (in *Intent) unlock() {
+	if in.Together != nil {
+		in.Together.Unlock()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -42,7 +43,10 @@ func TestPickedKeepsTheAttempts(t *testing.T) {
 	before := time.Now()
 	for _, merges := range []bool{false, true} {
 		info := replica.ReadInfo{Node: "r1", Late: true, PickedAt: before, Attempts: 1}
-		in := route.Intent{Info: &info, Merges: merges}
+		in := route.Intent{Info: &info}
+		if merges {
+			in.Together = new(sync.Mutex)
+		}
 		in.Picked(new(replica.Choice))
 		if info.Node != "" || info.Attempts != 1 || info.Late != merges {
 			t.Errorf("merges %v: got %+v", merges, info)

@@ -14,7 +14,8 @@ import (
 type Positions struct {
 	// Header is the name of the header, in requests and responses. Default: Breakwater-Position.
 	Header string
-	// Cookie is the name of the cookie, which is HttpOnly and SameSite=Lax, and lasts an hour. Default: none is set or read.
+	// Cookie is the name of the cookie, which is HttpOnly and SameSite=Lax, and lasts an hour. A name that
+	// begins with __Host- keeps other hosts of the domain from setting one, which would not be deleted here. Default: none is set or read.
 	Cookie string
 	// InsecureCookie leaves Secure out of the cookie, for development without TLS. Default: false.
 	InsecureCookie bool

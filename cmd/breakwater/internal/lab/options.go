@@ -57,6 +57,9 @@ func (o Options) Check() error {
 	if o.For > 0 && o.For < s.shortest {
 		bad("--for %v: too short for scenario %s to show anything; give at least %v", o.For, s.Name, s.shortest)
 	}
+	if o.Rate > 0 && o.Rate < s.least() {
+		bad("--rate %d: too few reads for scenario %s to show anything; give at least %d", o.Rate, s.Name, s.least())
+	}
 	if o.Replicas >= minReplicas && o.Replicas < s.replicas {
 		bad("--replicas %d: scenario %s needs another replica to read from; give at least %d", o.Replicas, s.Name, s.replicas)
 	}

@@ -39,10 +39,11 @@ var classOfEndpoint = map[string]readpath.Class{
 
 // classes is how the reads of a scenario go by way of the read path.
 type classes struct {
-	mix  []string // endpoints, in turn
-	rate int      // reads a second, without --rate
-	room int      // the cap of reads in flight on a node; 0: the lab's usual one
-	sql  string   // of a read; "": truth.ReadSQL
+	mix   []string // endpoints, in turn
+	rate  int      // reads a second, without --rate
+	least int      // the fewest of them that can show what the scenario shows
+	room  int      // the cap of reads in flight on a node; 0: the lab's usual one
+	sql   string   // of a read; "": truth.ReadSQL
 }
 
 // mixed is the usual mix: three in ten critical, five degradable, two sheddable.

@@ -92,6 +92,14 @@ func (s Scenario) rate() int {
 	return defaultRate
 }
 
+// least is the fewest reads a second that can show what it shows.
+func (s Scenario) least() int {
+	if s.classes != nil {
+		return s.classes.least
+	}
+	return 0
+}
+
 func (s Scenario) lasts(asked time.Duration) time.Duration {
 	if asked > 0 {
 		return asked
