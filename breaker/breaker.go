@@ -175,6 +175,17 @@ func (b *Breaker) Name() string { return b.name }
 // State returns what the breaker does now: one atomic load.
 func (b *Breaker) State() State { return stateOf(b.word.Load()) }
 
+// Refusal returns what a call is refused with in the present state, which says why it is
+// open; nil while calls run. It counts nothing and takes no lock.
+func (b *Breaker) Refusal() *OpenError {
+	switch b.State() {
+	case Open, HalfOpen, ForcedOpen:
+		return b.refusal.Load()
+	case Closed, ForcedClosed, Disabled:
+	}
+	return nil
+}
+
 // Allow asks whether a call may run. If it may, report its end with
 // [Permit.Done], exactly once and on every path; [Do] does that for you. A
 // refusal is an [*OpenError], which matches [ErrOpen]; it costs no lock, no

@@ -255,6 +255,15 @@ func (b *Breaker) retimeLocked() {
 	b.sampling.Store(every - 1)
 }
 
+// Classify tells what Config.Classify says of the error of a call that the breaker did not
+// admit. nil is a Success; a panic of Config.Classify is a Failure, and reported. It changes nothing.
+func (b *Breaker) Classify(err error) Outcome {
+	if err == nil {
+		return Success
+	}
+	return b.classify(err)
+}
+
 // classify asks Config.Classify. Its panic counts as a failure and is reported
 // (REQ-B18).
 func (b *Breaker) classify(err error) (o Outcome) {

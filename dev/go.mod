@@ -2,11 +2,17 @@ module github.com/breakwater-go/breakwater/dev
 
 go 1.26
 
-replace github.com/breakwater-go/breakwater => ..
+replace (
+	github.com/breakwater-go/breakwater => ..
+	github.com/breakwater-go/breakwater/contrib/ottercache => ../contrib/ottercache
+	github.com/breakwater-go/breakwater/pgxread => ../pgxread
+)
 
 require (
 	github.com/afex/hystrix-go v0.0.0-20180502004556-fa1af6a1f4f5
 	github.com/breakwater-go/breakwater v0.0.0-00010101000000-000000000000
+	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
+	github.com/breakwater-go/breakwater/pgxread v0.0.0
 	github.com/eapache/go-resiliency v1.7.0
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/jackc/pgx/v5 v5.13.0
@@ -25,6 +31,7 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/jinzhu/now v1.1.5 // indirect
+	github.com/maypok86/otter/v2 v2.4.0 // indirect
 	github.com/smartystreets/goconvey v1.8.1 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/pgxread"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -56,6 +57,12 @@ func readRound(b *testing.B) (read, bare float64) {
 	background := context.Background() // as most callers have: it cannot end
 	through := func() error { return reader.QueryRow(background, sql, 7).Scan(&n) }
 	direct := func() error { return pool.QueryRow(background, sql, 7).Scan(&n) }
+	return inTurn(b, through, direct)
+}
+
+// inTurn makes 1,000 reads each way, read by read, each one first half of the time, and returns the medians in ns.
+func inTurn(b *testing.B, through, direct func() error) (read, bare float64) {
+	b.Helper()
 	for range 200 { // both warm
 		timed(b, through)
 		timed(b, direct)
@@ -71,6 +78,57 @@ func readRound(b *testing.B) (read, bare float64) {
 		}
 	}
 	return median(ours), median(theirs)
+}
+
+// BenchmarkNormal compares a read through readpath.Get in Normal with the same read through pgxread alone, in
+// the same way. Run it alone:
+//
+//	go test -run '^$' -bench 'Normal$' -benchtime 40x -count 4 .
+func BenchmarkNormal(b *testing.B) {
+	var ours, theirs, added, ratios []float64
+	for range b.N {
+		get, read := normalRound(b)
+		ours, theirs = append(ours, get), append(theirs, read)
+		added, ratios = append(added, get-read), append(ratios, get/read)
+	}
+	b.ReportMetric(median(ours), "ns/get")
+	b.ReportMetric(median(theirs), "ns/read")
+	b.ReportMetric(median(added), "ns/added")
+	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(0, "ns/op") // a round: means nothing
+}
+
+// normalRound is 1,000 reads each way over new connections; it returns the medians in ns.
+func normalRound(b *testing.B) (get, read float64) {
+	b.Helper()
+	background := context.Background()
+	db := exampleDB(background)
+	defer db.Close()
+	router, err := readpath.New(readpath.Config{
+		Backend:   db.Backend(),
+		Endpoints: map[string]readpath.Endpoint{"balance": {Class: readpath.Critical}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer router.Close()
+	const sql = "SELECT $1::int"
+	var n int
+	load := func(ctx context.Context) (n int, err error) {
+		err = db.QueryRow(ctx, sql, 7).Scan(&n)
+		return n, err
+	}
+	through := func() error {
+		_, err := readpath.Get(background, router, readpath.Call{Endpoint: "balance"}, load)
+		return err
+	}
+	reader := db.Reader(replica.Requirement{})
+	direct := func() error { return reader.QueryRow(background, sql, 7).Scan(&n) }
+	get, read = inTurn(b, through, direct)
+	if got := router.Stats().Reads[readpath.Critical][readpath.FromReplica]; got != 1200 {
+		b.Fatalf("%d reads of a replica, want 1,200: %+v", got, router.Stats())
+	}
+	return get, read
 }
 
 func timed(b *testing.B, f func() error) float64 {
@@ -93,10 +151,25 @@ func BenchmarkReadAllocs(b *testing.B) {
 	db := exampleDB(ctx)
 	defer db.Close()
 	pool := db.Pool("r1")
+	router, err := readpath.New(readpath.Config{
+		Backend:   db.Backend(),
+		Endpoints: map[string]readpath.Endpoint{"balance": {Class: readpath.Critical}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer router.Close()
 	reader := db.Reader(replica.Requirement{})
 	var n int
 	for name, read := range map[string]func() error{
 		"through=pgxread": func() error { return reader.QueryRow(ctx, "SELECT 7").Scan(&n) },
+		"through=readpath": func() error {
+			_, err := readpath.Get(ctx, router, readpath.Call{Endpoint: "balance"}, func(ctx context.Context) (n int, err error) {
+				err = db.QueryRow(ctx, "SELECT 7").Scan(&n)
+				return n, err
+			})
+			return err
+		},
 		"through=pgxpool": func() error { return pool.QueryRow(ctx, "SELECT 7").Scan(&n) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -1,5 +1,5 @@
 // Package pgxread reads from PostgreSQL replicas over pgx pools, and never from one
-// that is late, frozen or dead.
+// that is late, frozen or dead, unless the read itself accepts a late one.
 //
 // [Open] makes one pool for the primary and one for each replica, and a
 // [replica.Set] that watches them in the background. What a call is, its caller
@@ -19,7 +19,7 @@
 // A read that failed before a row was delivered is tried once on another replica,
 // within its caller's deadline, when the failure says that the node is not serving
 // (REQ-R6). Never after that, never in a transaction once BEGIN has succeeded, never
-// a write. A replica whose breaker is open is not dialled for a request (REQ-R7).
+// a write. A replica whose breaker is open is not dialled for a request that wants a fresh one (REQ-R7).
 //
 // A replica is one server: its DSN names one host, and a new connection for reads is
 // used only if it leads to the server that the sampler sees, for which it is asked once.
@@ -32,6 +32,12 @@
 // [replica.WithPosition], or with it in its Requirement, goes to a replica that has
 // replayed up to it. If none has, it waits for [Config.PositionWait]; then it is refused, by an
 // error that matches replica.ErrBehind, and its caller may read again with PrimaryOnly.
+//
+// # Late replicas
+//
+// A read with AcceptLate in its Requirement may use, where no other replica may take it, one whose
+// only fault is lag, up to that age; ReadInfo.Late says that it did. For such a read a replica that is open because of lag is
+// dialled, and for no other. What these reads meet closes no breaker and opens none: a failure has the replica sampled at once.
 //
 // # Timeouts
 //

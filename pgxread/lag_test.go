@@ -266,6 +266,8 @@ func TestPromotedReplicaLeaves(t *testing.T) {
 	if at := w.spread(t, 50); at["r2"] != 0 {
 		t.Errorf("%d of 50 reads went to the promoted node, want 0", at["r2"])
 	}
+	answered := w.stats("r1").Reads
+	eventually(t, "reads began while r2 was out", func() bool { return w.stats("r1").Reads > answered+20 })
 	leftAlone(t, "r2", of(stop(), func(r read) bool { return r.begun.After(known) }))
 	eventually(t, "r2 has no idle connection", func() bool { return w.Pool("r2").Stat().TotalConns() == 0 })
 	_, err := w.port(t.Context(), replica.Requirement{Except: "r1"})

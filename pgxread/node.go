@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
@@ -100,8 +101,9 @@ func (p *plan) open(ctx context.Context, cfg *Config) (replica.Node, error) {
 func (n *node) hook(c *pgxpool.Config) {
 	before, ping := c.BeforeConnect, c.ShouldPing
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
-		if !IsCheck(ctx) && !n.admits() {
-			return errFenced
+		admits := n.admitsCall(ctx)
+		if !IsCheck(ctx) && !admits() {
+			return route.ErrFenced
 		}
 		reached(ctx, stageConnect)
 		if before != nil {
@@ -109,7 +111,7 @@ func (n *node) hook(c *pgxpool.Config) {
 				return err
 			}
 		}
-		guard(ctx, cc, n.admits)
+		guard(ctx, cc, admits)
 		return nil
 	}
 	c.AfterConnect = n.confirmed(c.AfterConnect, c.ConnConfig.ConnectTimeout)
@@ -151,7 +153,7 @@ func (n *node) confirm(ctx context.Context, conn *pgx.Conn, limit time.Duration)
 	case ctx.Err() != nil && err != nil: // as a connect that takes too long
 		return fmt.Errorf("%w: %w", errNoConfirm, err)
 	case err == nil && !n.db.set.Confirm(n.name, instance):
-		return errOtherServer
+		return route.ErrOtherServer
 	}
 	return err
 }
@@ -159,6 +161,11 @@ func (n *node) confirm(ctx context.Context, conn *pgx.Conn, limit time.Duration)
 // admits tells whether a request may make a connection to n.
 func (n *node) admits() bool {
 	return !n.joined.Load() || n.db.set.Admits(n.name)
+}
+
+// admitsLate is admits for a read that accepts a late replica.
+func (n *node) admitsLate() bool {
+	return !n.joined.Load() || n.db.set.AdmitsLate(n.name)
 }
 
 // probe makes the trivial read that re-admits a replica; its connection stays in the
@@ -169,7 +176,7 @@ func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
 	if timeout <= 0 {
 		timeout = defaultCallTimeout // a probe never waits for ever
 	}
-	c := newCall(asCheck(ctx), n, &intent{timeout: timeout}, time.Now())
+	c := newCall(asCheck(ctx), n, &route.Intent{Timeout: timeout}, time.Now())
 	err := c.attempt(&exec{sql: "SELECT 1"}) //nolint:contextcheck // a call is its own context, made of ctx
 	outcome := c.outcome(err)
 	return outcome, c.finish(err)

@@ -11,7 +11,8 @@ import (
 // are called concurrently.
 type Backend interface {
 	// WithRead returns a context under which the statements of a load are reads that ask req
-	// of their node, and that fill info in. With req.PrimaryOnly they run on the
+	// of their node, and that fill info in: of several statements, which may run at once, with what is true of all
+	// of them together (ReadInfo.Merge). With req.PrimaryOnly they run on the
 	// primary over connections that cannot write. The error of a statement that finds no
 	// replica must match replica.ErrNoReplica.
 	WithRead(ctx context.Context, req replica.Requirement, info *ReadInfo) context.Context
@@ -24,32 +25,8 @@ type Backend interface {
 	Sampled() bool
 }
 
-// ReadInfo tells which node a read was sent to. It is written while the read runs: use one for
-// each call at a time. Of several statements it tells of the newest.
-type ReadInfo struct {
-	// Node is the name of the node; of the last one if the read was tried twice.
-	Node string
-	// Primary says that the node is the primary.
-	Primary bool
-	// Lo and Hi bound the node's staleness as of PickedAt; Hi is replica.Never if there is no bound.
-	Lo, Hi time.Duration
-	// PickedAt is when the node was picked.
-	PickedAt time.Time
-	// Unverified says that the bound could not be verified (REQ-R14).
-	Unverified bool
-	// Attempts counts the nodes that the statement was tried on: 1, or 2 after a
-	// failure; 0 if no node could be picked.
-	Attempts int
-}
-
-// current is the moment for which what was read is known to be current; the zero time if
-// nothing bounds it.
-func (i *ReadInfo) current() time.Time {
-	if i.Hi == replica.Never || i.PickedAt.IsZero() {
-		return time.Time{}
-	}
-	return i.PickedAt.Add(-i.Hi)
-}
+// ReadInfo tells which node a read was sent to.
+type ReadInfo = replica.ReadInfo
 
 // A Cache holds answers for reads that may be old. It must be bounded; it may drop anything
 // at any time. Its methods are called concurrently.

@@ -14,18 +14,18 @@ import (
 type Config struct {
 	// Backend runs the reads. Required; it cannot be changed later.
 	Backend Backend
-	// Endpoints are the reads of the program by name, each with its class (REQ-D2).
+	// Endpoints are the reads of the program by name, each with its class (REQ-D2). Default: none.
 	Endpoints map[string]Endpoint
 	// DefaultClass is that of a read whose endpoint is not registered; such reads are
 	// counted. Default: none, they fail with ErrUnknownEndpoint.
 	DefaultClass Class
-	// Budget bounds fall-back reads on the primary.
+	// Budget bounds fall-back reads on the primary. Default: each field's own.
 	Budget Budget
-	// Critical, Degradable and Sheddable say what the classes do while degraded.
+	// Critical, Degradable and Sheddable say what the classes do while degraded. Default: each field's own.
 	Critical   CriticalPolicy
 	Degradable DegradablePolicy
 	Sheddable  SheddablePolicy
-	// Recovery says how the replicas are given back.
+	// Recovery says how the replicas are given back. Default: each field's own.
 	Recovery Recovery
 	// Cache holds what normal reads returned, for degradable reads. It cannot be changed later.
 	// Default: none.
@@ -39,7 +39,7 @@ type Endpoint struct {
 	// Class is how critical it is. Required.
 	Class Class
 	// Default is the answer of a degradable or sheddable read for which there is nothing
-	// else; its type must be that of the read. nil: a degradable read gets the zero value, flagged
+	// else; its type must be that of the read. All callers get the same value: they must not change it. nil: a degradable read gets the zero value, flagged
 	// stale, a sheddable one is refused.
 	Default any
 }
@@ -52,7 +52,7 @@ type Budget struct {
 	Rate float64
 	// Burst is at least 1. Default: 200.
 	Burst int
-	// Concurrent is at least 1. Default: 20.
+	// Concurrent is at least 1. With pgxread no more than the connections of the primary's pool for reads help. Default: 20.
 	Concurrent int
 	// CriticalShare is the share of Burst that is kept for critical reads, from 0 to below 1;
 	// negative: none. Default: 0.5.
@@ -65,7 +65,7 @@ type Budget struct {
 type CriticalPolicy struct {
 	// MaxStaleness is the bound up to which data counts as fresh. Default: 2s.
 	MaxStaleness time.Duration
-	// RetryAfter is told with a refusal. Default: 2s.
+	// RetryAfter is told with a refusal, and up to half of it more. Default: 2s.
 	RetryAfter time.Duration
 }
 
@@ -75,6 +75,10 @@ type DegradablePolicy struct {
 	MaxStaleness time.Duration
 	// MaxAge is the oldest answer from the cache. Default: 5m.
 	MaxAge time.Duration
+	// LateReplicas is the greatest age up to which a late replica that answers may serve what the cache does not have, before
+	// the primary is asked; the answer is flagged stale with its age. A replica that has caught up goes on serving, not
+	// flagged, until the class is given back. Default: 0, none does.
+	LateReplicas time.Duration
 	// MaxWait is how long a read waits for the loader of its key at the primary. Default: 250ms.
 	MaxWait time.Duration
 	// LoadTimeout ends a loader, which outlives the caller who started it. Default: 2s.
@@ -85,7 +89,7 @@ type DegradablePolicy struct {
 type SheddablePolicy struct {
 	// MaxStaleness is the bound in Normal. Default: 0, the replica set's limit.
 	MaxStaleness time.Duration
-	// RetryAfter is told with a refusal. Default: 5s.
+	// RetryAfter is told with a refusal, and up to half of it more. Default: 5s.
 	RetryAfter time.Duration
 }
 
@@ -135,7 +139,7 @@ func (b Budget) withDefaults() Budget {
 func (c Config) check() error {
 	errs := []error{c.Budget.check(), c.checkEndpoints(), c.Recovery.check(), c.checkDurations()}
 	if c.Backend == nil {
-		errs = append(errs, fault("Backend", "nil", "pgxread.NewReadPath sets it"))
+		errs = append(errs, fault("Backend", "nil", "give that of the driver, such as pgxread's DB.Backend()"))
 	}
 	if c.DefaultClass != 0 && !c.DefaultClass.valid() {
 		errs = append(errs, fault("DefaultClass", c.DefaultClass, "use Critical, Degradable, Sheddable, or 0 for none"))
@@ -229,7 +233,7 @@ func (c Config) checkDurations() error {
 	fields := map[string]time.Duration{
 		"Critical.MaxStaleness": c.Critical.MaxStaleness, "Critical.RetryAfter": c.Critical.RetryAfter,
 		"Degradable.MaxStaleness": c.Degradable.MaxStaleness, "Degradable.MaxAge": c.Degradable.MaxAge,
-		"Degradable.MaxWait":     c.Degradable.MaxWait,
+		"Degradable.LateReplicas": c.Degradable.LateReplicas, "Degradable.MaxWait": c.Degradable.MaxWait,
 		"Degradable.LoadTimeout": c.Degradable.LoadTimeout, "Sheddable.MaxStaleness": c.Sheddable.MaxStaleness,
 		"Sheddable.RetryAfter": c.Sheddable.RetryAfter, "Recovery.Sustain": max(c.Recovery.Sustain, 0),
 	}

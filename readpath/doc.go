@@ -4,8 +4,8 @@
 //
 // Each kind of read is an [Endpoint] with a [Class]. In Normal every class reads from the
 // replicas. When none is eligible the path is degraded: a critical read goes to the primary
-// within a [Budget] or is refused; a degradable one is answered from a cache, flagged
-// stale with its age, from the primary if there is room, or by a default; a sheddable one is dropped. Once a
+// within a [Budget] or is refused; a degradable one is answered from a cache, or by choice from a
+// late replica, flagged stale with its age, from the primary if there is room, or by a default; a sheddable one is dropped. Once a
 // replica has been eligible for a sustained time the classes get the replicas back, one after
 // the other (docs/states.md).
 //
@@ -16,7 +16,7 @@
 // # Concurrency
 //
 // All methods of a [Router], and [Get], may be called at any time from any goroutine. The decision
-// of a degraded read takes no lock and allocates nothing, but for one that waits for a loader. New starts
-// one goroutine, the watcher; a degradable read of the primary with a key starts one, its loader; Close
-// waits for all of them.
+// of a degraded read allocates nothing and takes no lock, but for a degradable one with a key, which looks
+// for the loader of that key under one. New starts one goroutine, the watcher; a degradable read of the primary
+// with a key starts one, its loader, of which there are never more than Budget.Concurrent; Close waits for all of them.
 package readpath

@@ -19,9 +19,9 @@ func (noReplica) WithRead(ctx context.Context, req replica.Requirement, info *re
 	return context.WithValue(ctx, primaryKey{}, req.PrimaryOnly)
 }
 
-func (noReplica) Eligible(replica.Requirement) bool { return false }
-func (noReplica) Sampled() bool                     { return true }
-func (noReplica) Failed(error) bool                 { return false }
+func (noReplica) Eligible(req replica.Requirement) bool { return req.PrimaryOnly }
+func (noReplica) Sampled() bool                         { return true }
+func (noReplica) Failed(error) bool                     { return false }
 
 // query stands for a read of the database.
 func query(ctx context.Context) (string, error) {
@@ -57,9 +57,9 @@ func Example() {
 	}
 	// Output:
 	// balance: "from the primary", stale: false
-	// readpath: critical read of "balance" refused, degraded: no replica is fresh enough, and the primary has no room true
+	// readpath: critical read of "balance" refused, degraded: no replica may take it, and the primary has no room, or does not answer true
 	// product: "unknown", stale: true
-	// readpath: sheddable read of "related" refused, shed: no replica is fresh enough true
+	// readpath: sheddable read of "related" refused, shed: no replica may take it true
 }
 
 // In a test of the program: every read that it makes is registered.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/breakwater-go/breakwater/limit"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -13,15 +14,21 @@ type Call struct {
 	// Endpoint is the registered name.
 	Endpoint string
 	// Key tells the answers of an endpoint apart, in the cache and for the loader at the
-	// primary. Empty: neither is used.
+	// primary. Empty: neither is used. Callers with the same key may get the same value: they must not change it.
 	Key string
 	// Class overrides that of the endpoint for this call (REQ-D12). Default: the endpoint's.
 	Class Class
+	// PrimaryOnly asks for the truth: the answer is the primary's, or there is none. While the class has the replicas
+	// such a read needs no budget; while it has not it counts against it, and is refused if there is no room, whatever
+	// the class (REQ-D3). It gets nothing from the cache, from a replica, or by default.
+	PrimaryOnly bool
 }
 
 // A Result is an answer, and how far it can be trusted (REQ-D7).
 type Result[T any] struct {
-	Value  T
+	// Value is the answer; others may have the same one (Call.Key).
+	Value T
+	// Source is where it came from.
 	Source Source
 	// Stale says that the answer may be older than its class's bound.
 	Stale bool
@@ -36,12 +43,16 @@ type Result[T any] struct {
 
 // Get reads one thing by way of the path. Where ctx carries a position (replica.WithPosition)
 // the answer holds it: it is a replica's that has replayed so far, else the primary's within the budget,
-// else there is none but the default of an endpoint.
+// else there is none but the default of an endpoint. A position of another cluster is an error that matches replica.ErrForeignPosition.
 //
-// load makes the read, with the context that it is given; it may be called twice, for a
-// replica and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is returned as it is, but for
-// one that says that no node could answer (it matches replica.ErrNoReplica, or [Backend] says so): then the class's policy answers. A
-// refusal is a [*RefusedError].
+// load makes the read, with the context that it is given; it may be called several times, for a
+// replica, a late one and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is
+// returned as it is, but for one that says that no node could answer (it matches replica.ErrNoReplica, or [Backend] says so):
+// then the class's policy answers. A refusal is a [*RefusedError].
+//
+// What load returns may be shared, by all who waited for one loader and with the cache: do not change it. A load that does not
+// end with its context keeps its place at the primary, and Close waiting. Get within a load is a read of its own: what it flags is
+// not told of the outer one.
 func Get[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
 	res, err := answer(ctx, r, c, load)
 	note(ctx, &res, err)
@@ -53,12 +64,19 @@ func answer[T any](ctx context.Context, r *Router, c Call, load func(context.Con
 	if err != nil {
 		return Result[T]{}, err
 	}
-	if r.withheld.Load()&(1<<class) == 0 {
-		res, err := fromReplica(ctx, r, c, class, load)
+	given := r.withheld.Load()&(1<<class) == 0
+	if err := ctx.Err(); err != nil && !given {
+		return Result[T]{}, err // the primary has nothing to spend on a caller who has gone
+	}
+	if c.PrimaryOnly {
+		return primaryOnly(ctx, r, ep, c, class, given, load)
+	}
+	if given {
+		res, err := fromReplica(ctx, r, c, class, r.requirement(class), load)
 		if !r.unanswered(ctx, err) {
 			return res, err
 		}
-		r.look() // finds out: a full replica is no stale one (REQ-R17), nor one that lacks this read's position (REQ-R12)
+		r.look() // tells a stale replica from one that is full (REQ-R17), lacks this read's position (REQ-R12), or failed this read alone
 	}
 	switch class {
 	case Critical:
@@ -95,18 +113,36 @@ func (r *Router) find(c Call) (*endpoint, Class, error) {
 
 func (r *Router) count(c Class, s Source) { r.counts[c][s].Add(1) }
 
-func (r *Router) refuse(ep *endpoint, c Class) *RefusedError {
+// refuse is the refusal of a read that the primary did not answer: it had no room, or failed with err.
+func (r *Router) refuse(ep *endpoint, c Class, err error) error {
 	r.counts[c][sources].Add(1)
-	return ep.refused[c]
+	if errors.Is(err, errNoRoom) {
+		return ep.refused[c]
+	}
+	return because(ep.refused[c], err)
 }
 
-// fromReplica reads from an eligible replica.
-func fromReplica[T any](ctx context.Context, r *Router, c Call, class Class, load func(context.Context) (T, error)) (Result[T], error) {
-	res, info, err := read(ctx, r, r.requirement(class), load)
+// unanswered tells whether err is that no node could answer: then the class's policy does.
+func (r *Router) unanswered(ctx context.Context, err error) bool {
+	return err != nil && (errors.Is(err, errNoRoom) || ctx.Err() == nil && (errors.Is(err, replica.ErrNoReplica) || ahead(err) || r.backend.Failed(err)))
+}
+
+// ahead tells whether a read has a position of a timeline that no node is known to be on yet.
+func ahead(err error) bool {
+	p, ok := errors.AsType[*replica.PositionError](err)
+	return ok && p.Condition == replica.OtherTimeline
+}
+
+// fromReplica reads from a replica that satisfies req.
+func fromReplica[T any](ctx context.Context, r *Router, c Call, class Class, req replica.Requirement, load func(context.Context) (T, error)) (Result[T], error) {
+	res, info, err := read(ctx, r, req, load)
 	if err != nil {
 		return Result[T]{}, err
 	}
 	r.count(class, res.Source)
+	if info.Late {
+		r.late.Add(1)
+	}
 	if class == Degradable {
 		r.remember(c, res.Value, info)
 	}
@@ -120,9 +156,9 @@ func read[T any](ctx context.Context, r *Router, req replica.Requirement, load f
 	if err != nil {
 		return Result[T]{}, info, err
 	}
-	res := Result[T]{Value: v, Source: FromReplica, Unverified: info.Unverified, Age: info.Hi, Node: info.Node}
+	res := Result[T]{Value: v, Source: FromReplica, Stale: info.Late, Unverified: info.Unverified, Age: info.Hi, Node: info.Node}
 	if info.Primary || req.PrimaryOnly {
-		res.Source, res.Age = FromPrimary, 0
+		res.Source, res.Stale, res.Age = FromPrimary, false, 0
 	}
 	return res, info, nil
 }
@@ -130,33 +166,62 @@ func read[T any](ctx context.Context, r *Router, req replica.Requirement, load f
 // critical is a read that is fresh or fails (REQ-D4).
 func critical[T any](ctx context.Context, r *Router, ep *endpoint, class Class, load func(context.Context) (T, error)) (Result[T], error) {
 	res, _, err := fromPrimary(ctx, r, class, 0, load)
-	switch {
-	case errors.Is(err, errNoRoom):
-		return Result[T]{}, r.refuse(ep, class)
-	case r.unanswered(ctx, err):
-		return Result[T]{}, because(r.refuse(ep, class), err)
+	if r.unanswered(ctx, err) {
+		return Result[T]{}, r.refuse(ep, class, err)
 	}
 	return res, err
 }
 
-// unanswered tells whether err is that no node could answer: then the class's policy does.
-func (r *Router) unanswered(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() == nil && (errors.Is(err, replica.ErrNoReplica) || r.backend.Failed(err))
+// primaryOnly is a read of a caller who asked for the primary: within its budget while the class has not the
+// replicas, of which it leaves what is kept for critical reads unless it is one.
+func primaryOnly[T any](ctx context.Context, r *Router, ep *endpoint, c Call, class Class, given bool, load func(context.Context) (T, error)) (res Result[T], err error) {
+	var info *ReadInfo
+	switch {
+	case given:
+		res, info, err = readPrimary(ctx, r, class, load)
+	case class == Critical:
+		res, info, err = fromPrimary(ctx, r, class, 0, load)
+	default:
+		res, info, err = fromPrimary(ctx, r, class, r.settings.Load().kept, load)
+	}
+	switch {
+	case r.unanswered(ctx, err):
+		return Result[T]{}, r.refuse(ep, class, err)
+	case err == nil && class == Degradable:
+		r.remember(c, res.Value, info)
+	}
+	return res, err
 }
 
-// errNoRoom: the budget has no token for this class, or too many fall-back reads run.
+// errNoRoom: the primary does not answer its samples, the budget has no token for this class, too many fall-back reads run, or a loader took too long.
 var errNoRoom = errors.New("readpath: no room in the primary's budget")
 
 // fromPrimary reads from the primary within its budget, of which it leaves kept tokens.
 func fromPrimary[T any](ctx context.Context, r *Router, class Class, kept int, load func(context.Context) (T, error)) (Result[T], *ReadInfo, error) {
-	permit, ok := r.room.Acquire()
+	permit, ok := r.admit(kept)
 	if !ok {
 		return Result[T]{}, nil, errNoRoom
 	}
 	defer permit.Release()
-	if !r.budget.AllowKeeping(1, kept) {
-		return Result[T]{}, nil, errNoRoom
+	return readPrimary(ctx, r, class, load)
+}
+
+// admit takes a place at the primary and a token, of which it leaves kept: the place first, so that no token is spent
+// on a read that is then refused. It never waits, nor does a read for a primary that is down.
+func (r *Router) admit(kept int) (limit.Permit, bool) {
+	if !r.backend.Eligible(replica.Requirement{PrimaryOnly: true}) {
+		return limit.Permit{}, false
 	}
+	permit, ok := r.room.Acquire()
+	if ok && !r.budget.AllowKeeping(1, kept) {
+		permit.Release()
+		return limit.Permit{}, false
+	}
+	return permit, ok
+}
+
+// readPrimary reads from the primary and counts the answer.
+func readPrimary[T any](ctx context.Context, r *Router, class Class, load func(context.Context) (T, error)) (Result[T], *ReadInfo, error) {
 	res, info, err := read(ctx, r, replica.Requirement{PrimaryOnly: true}, load)
 	if err == nil {
 		r.count(class, FromPrimary)
@@ -164,8 +229,8 @@ func fromPrimary[T any](ctx context.Context, r *Router, class Class, kept int, l
 	return res, info, err
 }
 
-// degradable is a read that may be old (REQ-D5): from the cache, from the primary if there is
-// room, or the default.
+// degradable is a read that may be old (REQ-D5): from the cache, from a late replica by choice, from the primary if
+// there is room, or the default.
 func degradable[T any](ctx context.Context, r *Router, ep *endpoint, c Call, load func(context.Context) (T, error)) (Result[T], error) {
 	if !replica.PositionFrom(ctx).IsZero() {
 		c.Key = "" // neither the cache nor a loader that runs already can know of the write (REQ-D7)
@@ -173,18 +238,31 @@ func degradable[T any](ctx context.Context, r *Router, ep *endpoint, c Call, loa
 	if res, ok := fromCache[T](r, c, r.settings.Load().Degradable.MaxAge); ok {
 		return res, nil
 	}
-	res, err := loadOnce(ctx, r, c, load)
-	if !errors.Is(err, errNoRoom) && !r.unanswered(ctx, err) {
+	res, err := fromLate(ctx, r, c, load)
+	if !r.unanswered(ctx, err) {
+		return res, err
+	}
+	if res, err = loadOnce(ctx, r, c, load); !r.unanswered(ctx, err) {
 		return res, err
 	}
 	return byDefault[T](r, ep, Degradable)
+}
+
+// fromLate reads from a replica that may be late, where that was chosen.
+func fromLate[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
+	req := r.requirement(Degradable)
+	req.AcceptLate, req.Position = r.settings.Load().Degradable.LateReplicas, replica.PositionFrom(ctx)
+	if req.AcceptLate <= 0 || !r.backend.Eligible(req) {
+		return Result[T]{}, replica.ErrNoReplica
+	}
+	return fromReplica(ctx, r, c, Degradable, req, load)
 }
 
 func fromCache[T any](r *Router, c Call, maxAge time.Duration) (res Result[T], ok bool) {
 	if r.cache == nil || c.Key == "" {
 		return res, false
 	}
-	e, ok := r.cache.Get(CacheKey{c.Endpoint, c.Key})
+	e, ok := r.cached(CacheKey{c.Endpoint, c.Key})
 	v, isT := e.Value.(T)
 	age := time.Since(e.Current)
 	if !ok || !isT || age > maxAge {
@@ -199,8 +277,8 @@ func (r *Router) remember(c Call, v any, info *ReadInfo) {
 	if r.cache == nil || c.Key == "" {
 		return
 	}
-	if current := info.current(); !current.IsZero() {
-		r.cache.Set(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
+	if current := info.Current(); !current.IsZero() {
+		r.keep(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
 	}
 }
 
@@ -217,7 +295,8 @@ func byDefault[T any](r *Router, ep *endpoint, class Class) (Result[T], error) {
 // shed drops a read at once (REQ-D6).
 func shed[T any](r *Router, ep *endpoint) (Result[T], error) {
 	if ep.Default == nil {
-		return Result[T]{}, r.refuse(ep, Sheddable)
+		r.counts[Sheddable][sources].Add(1)
+		return Result[T]{}, ep.shed
 	}
 	return byDefault[T](r, ep, Sheddable)
 }

@@ -34,7 +34,7 @@ func TestNormalReadsFromReplicas(t *testing.T) {
 func TestDegradedCritical(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Budget = Budget{Rate: 10, Burst: 5} }, func(t bubble) {
 		r, f := t.r, t.f
-		f.eligible.Store(false)
+		f.degrade()
 		for range 5 {
 			res, err := get(t, r, f, "balance", "k")
 			if err != nil || res.Source != FromPrimary || res.Stale || res.Age != 0 {
@@ -181,6 +181,9 @@ func TestOneLoaderAKey(t *testing.T) {
 		if res, _ := get(t, r, f, "product", "1"); res.Source != FromCache {
 			t.Errorf("afterwards: got %+v, want the cache", res)
 		}
+		if got := r.Stats().Reads[Degradable][FromPrimary]; got != 199 {
+			t.Errorf("answers of the primary: got %d, want 199", got)
+		}
 	})
 }
 
@@ -274,8 +277,6 @@ func TestSaturationIsNotDegradation(t *testing.T) {
 	})
 }
 
-// REQ-R12, REQ-D7: a read with a position that no replica has replayed goes to the primary, within the budget,
-// never to the cache; the mode stays.
 // REQ-D4, REQ-D5, REQ-D6: a node that dies under a read is no error of the read: its class's policy answers,
 // and what the primary failed with is told.
 func TestNodesThatFail(t *testing.T) {
@@ -302,6 +303,24 @@ func TestNodesThatFail(t *testing.T) {
 	})
 }
 
+// REQ-D10: a primary that does not answer its samples is not asked, nor waited for, and takes no token.
+func TestPrimaryThatIsDown(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Budget = Budget{Rate: 1e-6, Burst: 1, CriticalShare: -1} }, func(t bubble) {
+		t.f.eligible.Store(false)
+		t.f.lost.Store(true)
+		if _, err := get(t, t.r, t.f, "balance", ""); !errors.Is(err, ErrDegraded) {
+			t.Errorf("critical: got %v, want ErrDegraded", err)
+		}
+		if res, err := get(t, t.r, t.f, "price", "1"); err != nil || res.Source != FromDefault {
+			t.Errorf("degradable: got %+v, %v; want the default", res, err)
+		}
+		t.f.lost.Store(false)
+		if res, err := get(t, t.r, t.f, "balance", ""); err != nil || res.Source != FromPrimary || t.f.primary.Load() != 1 {
+			t.Errorf("it is back: got %+v, %v, and the primary was asked %d times; want it, once", res, err, t.f.primary.Load())
+		}
+	})
+}
+
 // REQ-R14: without a look at the primary the reads that accept it go on; the others find no replica, which
 // is no outage of the path.
 func TestReadsThatAcceptUnverifiedGoOn(t *testing.T) {
@@ -317,12 +336,14 @@ func TestReadsThatAcceptUnverifiedGoOn(t *testing.T) {
 				t.Errorf("%s: got %+v, %v; want a replica", endpoint, res, err)
 			}
 		}
-		t.f.eligible.Store(false)
+		t.f.degrade()
 		after(lookEvery)
 		wantMode(t, t.r, Degraded)
 	})
 }
 
+// REQ-R12, REQ-D7: a read with a position that no replica has replayed goes to the primary, within the budget,
+// never to the cache; the mode stays.
 func TestReadWithAPosition(t *testing.T) {
 	cache := &mapCache{m: map[CacheKey]Entry{}}
 	inBubble(t, func(c *Config) { c.Cache, c.Budget = cache, Budget{Rate: 0.001, Burst: 4} }, func(t bubble) {
@@ -402,7 +423,7 @@ func TestErrorOfALoad(t *testing.T) {
 func TestDefaultOfAnotherType(t *testing.T) {
 	inBubble(t, nil, func(t bubble) {
 		r, f := t.r, t.f
-		f.eligible.Store(false)
+		f.degrade()
 		_, _ = get(t, r, f, "related", "")
 		_, err := Get(t.Context(), r, Call{Endpoint: "banner"}, func(context.Context) (int, error) { return 1, nil })
 		if want := `readpath: Endpoints["banner"].Default is a string: the read returns a int; give it that type`; err == nil || err.Error() != want {

@@ -15,6 +15,7 @@ import (
 // A fake is a Backend of one replica and a primary, whose loads return where they read.
 type fake struct {
 	eligible  atomic.Bool
+	late      atomic.Bool // it answers those who accept it, hi old
 	saturated atomic.Bool
 	unsampled atomic.Bool
 	behind    atomic.Bool // for reads with a position
@@ -24,6 +25,7 @@ type fake struct {
 	peak      atomic.Int64
 	hold      chan struct{} // reads of the primary wait for it, if it is not nil
 	down      atomic.Bool   // reads fail: at the replica too, which still looks eligible
+	lost      atomic.Bool   // the primary does not answer its samples
 	picky     atomic.Bool   // only reads that accept an unverified bound find a replica
 }
 
@@ -42,7 +44,15 @@ func (f *fake) WithRead(ctx context.Context, req replica.Requirement, info *Read
 }
 
 func (f *fake) Eligible(req replica.Requirement) bool {
+	return req.PrimaryOnly && !f.lost.Load() || !req.PrimaryOnly && f.fresh(req) || f.takesLate(req)
+}
+
+func (f *fake) fresh(req replica.Requirement) bool {
 	return f.eligible.Load() && (!f.picky.Load() || req.AcceptUnverified) && time.Duration(f.hi.Load()) <= orLimit(req.MaxStaleness)
+}
+
+func (f *fake) takesLate(req replica.Requirement) bool {
+	return f.late.Load() && req.AcceptLate > 0 && time.Duration(f.hi.Load()) <= req.AcceptLate && (!f.behind.Load() || req.Position.IsZero())
 }
 
 func (f *fake) Sampled() bool         { return !f.unsampled.Load() }
@@ -70,7 +80,10 @@ func (f *fake) load(ctx context.Context) (string, error) {
 		return "", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Saturated}}}
 	case f.behind.Load() && !replica.PositionFrom(ctx).IsZero():
 		return "", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Behind}}}
-	case !f.Eligible(a.req):
+	case f.fresh(a.req):
+	case f.takesLate(a.req):
+		a.info.Late = true
+	default:
 		return "", fmt.Errorf("query: %w", &replica.NoReplicaError{Reasons: []replica.NodeReason{{Node: "r1", Condition: replica.Late}}})
 	}
 	a.info.Node, a.info.Hi = "r1", time.Duration(f.hi.Load())
@@ -153,6 +166,12 @@ func inBubble(t *testing.T, change func(*Config), test func(t bubble)) {
 		after(lookEvery)
 		test(bubble{t, r, f})
 	})
+}
+
+// degrade lets no replica be eligible for long enough that they are withheld.
+func (f *fake) degrade() {
+	f.eligible.Store(false)
+	after(confirm + lookEvery)
 }
 
 func after(d time.Duration) {

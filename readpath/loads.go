@@ -6,42 +6,49 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/breakwater-go/breakwater/limit"
+	"github.com/breakwater-go/breakwater/replica"
 )
 
-// loads are the loaders at the primary, one a key at a time. A loader outlives the caller who
-// started it, so that those who wait for it, and the cache, get what it reads; it ends with its
-// own timeout, and with the Router.
+// loads are the loaders at the primary, one a key at a time, and none without a place at the primary. A loader outlives
+// the caller who started it, so that those who wait for it, and the cache, get what it reads; it ends
+// with its own timeout, and with the Router.
 type loads struct {
 	mu struct {
 		sync.Mutex
-		byKey  map[CacheKey]*pending
+		byKey  map[CacheKey]*pending // as many as run
 		closed bool
 	}
+	running sync.WaitGroup // added to under mu
 }
 
-// pending is an answer to come. value, info and err are written before done is closed.
+// pending is an answer to come. value and err are written before done is closed.
 type pending struct {
 	done  chan struct{}
 	value any
 	err   error
 }
 
-// join returns the load of a key, and whether the caller is to run it; nil after close.
-func (l *loads) join(key CacheKey) (p *pending, first bool) {
+// join returns the load of a key; if the caller is to run it with the permit that it got. It returns nil if none runs
+// and there is no room for one, and after close.
+func (r *Router) join(key CacheKey, kept int) (p *pending, permit limit.Permit, first bool) {
+	l := &r.loads
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.closed {
-		return nil, false
+	if running := l.mu.byKey[key]; running != nil || l.mu.closed {
+		return running, permit, false
 	}
-	if running := l.mu.byKey[key]; running != nil {
-		return running, false
+	if permit, first = r.admit(kept); !first {
+		return nil, permit, false
 	}
 	if l.mu.byKey == nil {
 		l.mu.byKey = map[CacheKey]*pending{}
 	}
 	p = &pending{done: make(chan struct{})}
 	l.mu.byKey[key] = p
-	return p, true
+	l.running.Add(1)
+	return p, permit, true
 }
 
 func (l *loads) leave(key CacheKey, p *pending) {
@@ -49,12 +56,15 @@ func (l *loads) leave(key CacheKey, p *pending) {
 	defer l.mu.Unlock()
 	delete(l.mu.byKey, key)
 	close(p.done)
+	l.running.Done()
 }
 
+// close lets no more loads begin, and waits for those that run.
 func (l *loads) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.mu.closed = true
+	l.mu.Unlock()
+	l.running.Wait()
 }
 
 // errUnwound is the error of a load that did not return.
@@ -69,41 +79,48 @@ func loadOnce[T any](ctx context.Context, r *Router, c Call, load func(context.C
 		return res, err
 	}
 	key := CacheKey{c.Endpoint, c.Key}
-	p, first := r.loads.join(key)
+	p, permit, first := r.join(key, s.kept)
 	if p == nil {
 		return Result[T]{}, errNoRoom
 	}
 	if first {
-		r.owned.Go(func() { runLoad(ctx, r, c, p, load) })
+		go runLoad(ctx, r, c, p, permit, load)
 	}
-	return await[T](ctx, p, s.Degradable.MaxWait)
+	res, err := await[T](ctx, p, s.Degradable.MaxWait)
+	if err == nil {
+		r.count(Degradable, FromPrimary) // of one read, as many answers as callers
+	}
+	return res, err
 }
 
 // runLoad is the loader of a key. What it reads is in the cache before anybody hears of it.
-func runLoad[T any](ctx context.Context, r *Router, c Call, p *pending, load func(context.Context) (T, error)) {
+func runLoad[T any](ctx context.Context, r *Router, c Call, p *pending, permit limit.Permit, load func(context.Context) (T, error)) {
 	key := CacheKey{c.Endpoint, c.Key}
 	p.err = errUnwound
 	defer r.loads.leave(key, p)
+	defer permit.Release()
 	defer func() {
 		if v := recover(); v != nil {
 			p.err = fmt.Errorf("%w: %v", errUnwound, v)
 		}
 	}()
-	s := r.settings.Load()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Degradable.LoadTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.settings.Load().Degradable.LoadTimeout)
 	defer cancel()
 	letGo := context.AfterFunc(r.closed, cancel) //nolint:contextcheck // the end of the Router, not of a caller
 	defer letGo()
-	res, info, err := fromPrimary(ctx, r, Degradable, s.kept, load)
-	if err == nil {
+	res, info, err := read(ctx, r, replica.Requirement{PrimaryOnly: true}, load)
+	switch {
+	case err == nil:
 		r.remember(c, res.Value, info)
+	case ctx.Err() != nil: // the loader's, of which its callers know nothing
+		err = errNoRoom
 	}
 	p.value, p.err = res, err
 }
 
 // await waits for a load, for a bounded time: after it the class's default answers.
-func await[T any](ctx context.Context, p *pending, limit time.Duration) (Result[T], error) {
-	timer := time.NewTimer(limit)
+func await[T any](ctx context.Context, p *pending, atMost time.Duration) (Result[T], error) {
+	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	select {
 	case <-p.done:

@@ -1,6 +1,9 @@
 package readpath
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Mode is what the read path does with its classes. The zero value is Normal.
 type Mode uint8
@@ -30,19 +33,24 @@ func (m Mode) String() string {
 // MarshalText returns the word of [Mode.String]. It never fails.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
+// confirm is how long no replica must have been eligible before they are withheld: a process that stood
+// still, or a primary that came back, leaves none for the moment that new samples take, and each read of that moment is
+// answered by its class anyway.
+const confirm = lookEvery
+
 // A machine is the mode of a path (REQ-D1, REQ-D8). It knows no clock: instants are
 // handed to it. It is guarded by Router.mu.
 //
 // Without an eligible replica every class is withheld. Once there is one, and has been without a
 // break for the sustained time, the first class of the order is given back; the time is counted
-// anew for the next one. Any instant without an eligible replica starts it all over.
+// anew for the next one. A time of confirm without an eligible replica starts it all over, any instant the count.
 type machine struct {
 	order   []Class
 	sustain time.Duration
 
 	given    int           // classes of the order that the replicas serve; len(order): Normal
 	eligible bool          // at the newest look
-	since    time.Duration // of the present run of looks with an eligible replica, or of the class given last
+	since    time.Duration // of the present run of looks with an eligible replica or without, or of the class given last
 	began    time.Duration // of the time degraded
 	total    time.Duration // degraded, before began
 }
@@ -74,10 +82,11 @@ func (m *machine) withheld() (mask uint32) {
 func (m *machine) look(now time.Duration, eligible bool) (changed bool) {
 	before := m.given
 	switch {
-	case !eligible:
-		m.lose(now)
-	case !m.eligible:
+	case eligible != m.eligible:
 		m.since = now
+	case !eligible && now-m.since >= confirm:
+		m.lose(now)
+	case !eligible:
 	case m.given < len(m.order) && now-m.since >= m.sustain:
 		m.give(now)
 	}
@@ -106,6 +115,11 @@ func (m *machine) degraded(now time.Duration) time.Duration {
 		return m.total
 	}
 	return m.total + now - m.began
+}
+
+// change is the step from a mode to the present one.
+func (m *machine) change(from Mode) ModeChange {
+	return ModeChange{From: from, To: m.mode(), Given: slices.Clone(m.order[:m.given]), At: time.Now()}
 }
 
 // asking are the classes whose reads the replicas serve, and the one that waits to be given back.

@@ -24,6 +24,8 @@ func TestRecoveryInOrder(t *testing.T) {
 		r, f := t.r, t.f
 		f.eligible.Store(false)
 		_, _ = get(t, r, f, "related", "") // the read finds it out, before the watcher
+		wantMode(t, r, Normal)             // a moment is none
+		after(confirm)
 		wantMode(t, r, Degraded)
 		after(2 * time.Second)
 		f.eligible.Store(true)
@@ -51,7 +53,7 @@ func TestRecoveryInOrder(t *testing.T) {
 		"0.0 normal→degraded []",
 		"5.1 degraded→recovering [critical]",
 		"8.1 recovering→recovering [critical degradable]",
-		"8.6 recovering→degraded []",
+		"8.7 recovering→degraded []",
 		"12.6 degraded→recovering [critical]",
 		"15.6 recovering→recovering [critical degradable]",
 		"18.6 recovering→normal [critical degradable sheddable]",
@@ -59,6 +61,23 @@ func TestRecoveryInOrder(t *testing.T) {
 	if fmt.Sprint(steps) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(steps, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// A moment without an eligible replica, as after a process stood still, withholds nothing for the sustained time.
+func TestMomentIsNoOutage(t *testing.T) {
+	inBubble(t, nil, func(t bubble) {
+		t.f.eligible.Store(false)
+		if res, err := get(t, t.r, t.f, "balance", ""); err != nil || res.Source != FromPrimary {
+			t.Errorf("in the moment: got %+v, %v; want the primary", res, err)
+		}
+		after(confirm / 2)
+		t.f.eligible.Store(true)
+		after(time.Second)
+		wantMode(t, t.r, Normal)
+		if got := t.r.Stats().DegradedFor; got != 0 {
+			t.Errorf("degraded for %v, want 0", got)
+		}
+	})
 }
 
 // REQ-D1: not degraded before every node was sampled once, or could not be; then without traffic too.
@@ -82,7 +101,7 @@ func TestDegradedAtStart(t *testing.T) {
 func TestReconfigureWhileDegraded(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Budget = Budget{Rate: 0.01, Burst: 1} }, func(t bubble) {
 		r, f := t.r, t.f
-		f.eligible.Store(false)
+		f.degrade()
 		_, _ = get(t, r, f, "balance", "")
 		if _, err := get(t, r, f, "balance", ""); !errors.Is(err, ErrDegraded) {
 			t.Fatalf("got %v", err)
@@ -104,6 +123,29 @@ func TestReconfigureWhileDegraded(t *testing.T) {
 		after(1500 * time.Millisecond)
 		if _, err := get(t, r, f, "related", ""); err != nil {
 			t.Errorf("sheddable is first now: %v", err)
+		}
+	})
+}
+
+// REQ-D9: an order that takes back what was given back is a change of the mode, and told.
+func TestReconfigureTellsTheMode(t *testing.T) {
+	var told []ModeChange
+	inBubble(t, func(c *Config) { c.Observer.OnMode = func(m ModeChange) { told = append(told, m) } }, func(t bubble) {
+		r, f := t.r, t.f
+		f.degrade()
+		f.eligible.Store(true)
+		after(3*time.Second + 2*lookEvery)
+		wantMode(t, r, Recovering)
+		c := r.settings.Load().Config
+		if err := r.Reconfigure(c); err != nil || len(told) != 2 {
+			t.Errorf("the same again: got %v, told of %v; want two changes", err, told)
+		}
+		c.Recovery.Order = []Class{Sheddable, Critical, Degradable}
+		if err := r.Reconfigure(c); err != nil {
+			t.Fatal(err)
+		}
+		if len(told) != 3 || told[2].From != Recovering || told[2].To != Degraded || len(told[2].Given) != 0 || told[2].At.IsZero() {
+			t.Errorf("told of %+v, want Recovering to Degraded at last", told)
 		}
 	})
 }
@@ -170,7 +212,7 @@ func TestWords(t *testing.T) {
 func TestDegradedDecisionAllocatesNothing(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Budget = Budget{Rate: 0.001, Burst: 1} }, func(t bubble) {
 		r, f := t.r, t.f
-		f.eligible.Store(false)
+		f.degrade()
 		_, _ = get(t, r, f, "balance", "")
 		for _, name := range []string{"balance", "product", "related", "banner"} {
 			load := f.load

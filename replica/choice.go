@@ -17,6 +17,7 @@ type Choice struct {
 	floor      uint64 // the LSN that the read asked for, on the timeline of view; 0: none
 	permit     breaker.Permit
 	unverified bool
+	late       bool // limit is Requirement.AcceptLate; there is no permit
 	done       bool
 }
 
@@ -63,6 +64,10 @@ func (c *Choice) Unverified() bool { return c.unverified }
 // Done reports how the read ended; Config.Classify says what that means for the
 // node. It counts once; later calls do nothing.
 func (c *Choice) Done(err error) {
+	if c.late {
+		c.DoneAs(c.node.breaker.Classify(err), err)
+		return
+	}
 	if c.leave() {
 		c.permit.Done(err)
 	}
@@ -70,9 +75,14 @@ func (c *Choice) Done(err error) {
 
 // DoneAs is Done with an outcome that the caller has classified.
 func (c *Choice) DoneAs(o breaker.Outcome, err error) {
-	if c.leave() {
-		c.permit.DoneAs(o, err)
+	if !c.leave() {
+		return
 	}
+	if c.late {
+		c.node.doneLate(o)
+		return
+	}
+	c.permit.DoneAs(o, err)
 }
 
 func (c *Choice) leave() bool {
@@ -93,6 +103,8 @@ func (c *Choice) Eligible() bool {
 		return false
 	case c.view == nil:
 		return n.view.Load().condition != NotPrimary
+	case c.late:
+		return c.eligibleLate()
 	case !n.admits():
 		return false
 	}

@@ -10,6 +10,9 @@
 // its replica out by itself (REQ-R5). What is not known is a [Condition], never a
 // number (REQ-R8).
 //
+// A read may accept a late replica, up to an age that it names: where no other may take it, one
+// whose only fault is lag then does, and the [Choice] says so. No other read ever gets one.
+//
 // A read may ask to see a write that went before it: a [Position], taken on the primary
 // after the commit, travels in the context, or as signed text through a client, and such a read
 // goes to a replica that has replayed up to it. [Set.Await] waits for one, on

@@ -12,14 +12,19 @@ func (s *Set) Eligible(r Requirement) (count int) {
 	}
 	nodes, st, now, seen := *s.replicas.Load(), s.settings.Load(), s.now(), s.primarySeen.Load()
 	for _, n := range nodes {
-		if n.Name == r.Except || !n.admits() {
-			continue
-		}
-		if c, _ := n.view.Load().check(now, st, &r, seen); c == Fit {
+		if n.Name != r.Except && n.eligible(now, st, &r, seen) {
 			count++
 		}
 	}
 	return count
+}
+
+func (n *node) eligible(now int64, st *Settings, r *Requirement, primarySeen int64) bool {
+	v := n.view.Load()
+	if c, _ := v.check(now, st, r, primarySeen); c == Fit && n.admits() {
+		return true
+	}
+	return n.takesLate(v, now, st, r)
 }
 
 // Sampled reports whether each node's first sample has come or failed.

@@ -21,6 +21,8 @@ type node struct {
 	view  atomic.Pointer[view] // written under set.looks; read by picks
 	reads atomic.Int64         // bits 0–31: reads admitted and not done; 32–63: reads done, modulo 2^32
 	ramp  atomic.Int64         // when the slow start began, 0: none
+	// shunned is the instant before which no late read is sent here.
+	shunned atomic.Int64
 
 	demand  demand
 	first   chan struct{}      // closed after the first sample or its failure

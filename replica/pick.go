@@ -141,6 +141,9 @@ func (s *Set) pickAmong(nodes []*node, st *Settings, r *Requirement, now, limit 
 			return c, nil
 		}
 	}
+	if c := s.pickLate(nodes, st, r, now); c.node != nil {
+		return c, nil
+	}
 	return Choice{}, s.refuse(nodes, st, r, now)
 }
 

@@ -36,6 +36,9 @@ func (s *Set) reason(n *node, st *Settings, r *Requirement, now int64) (NodeReas
 	switch {
 	case n.Name == r.Except:
 		reason.Condition, reason.Detail = Excepted, "the read asked for another node"
+	case n.takesLate(v, now, st, r):
+		reason.Condition, reason.Detail = n.saturated()
+		return reason, 0
 	case !n.admits():
 		b := n.breaker.Stats()
 		if cond != Unreachable && !cond.structural() {
@@ -45,9 +48,13 @@ func (s *Set) reason(n *node, st *Settings, r *Requirement, now int64) (NodeReas
 	case cond == Behind:
 		return reason, v.reaches(&r.Position)
 	case cond == Fit:
-		reason.Condition, reason.Detail = Saturated, fmt.Sprintf("%d reads in flight, its cap", n.MaxInFlight)
+		reason.Condition, reason.Detail = n.saturated()
 	}
 	return reason, 0
+}
+
+func (n *node) saturated() (Condition, string) {
+	return Saturated, fmt.Sprintf("%d reads in flight, its cap", n.MaxInFlight)
 }
 
 func (s *Set) refusePrimary(r Requirement) error {
@@ -55,7 +62,8 @@ func (s *Set) refusePrimary(r Requirement) error {
 		return ErrClosed
 	}
 	n := s.primary
-	reason := NodeReason{Node: n.Name, Condition: Saturated, Detail: fmt.Sprintf("%d reads in flight, its cap", n.MaxInFlight)}
+	reason := NodeReason{Node: n.Name}
+	reason.Condition, reason.Detail = n.saturated()
 	switch v := n.view.Load(); {
 	case r.Except == n.Name:
 		reason.Condition, reason.Detail = Excepted, "the read asked for another node"

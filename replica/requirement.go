@@ -16,11 +16,15 @@ type Requirement struct {
 	// newest sample has replayed up to it (REQ-R12). The primary holds any position but one of
 	// a newer timeline than it was seen on. A position of another cluster is a *PositionError. Default: none.
 	Position Position
-	// PrimaryOnly asks for the primary; all else but Position is ignored.
+	// PrimaryOnly asks for the primary; all else but Position and Except is ignored.
 	PrimaryOnly bool
 	// AcceptUnverified lets the read use a replica that was fresh when the primary
 	// was last seen, for Config.Grace after that (REQ-R14).
 	AcceptUnverified bool
+	// AcceptLate lets the read use a late replica where no other may take it: one whose only fault is lag, also while its
+	// breaker is open because of that, whose Hi is at most AcceptLate (REQ-D5). Choice.Late says that it was one. A
+	// replica that is open for another reason is none, nor one whose staleness has no bound. Default 0 and less: none.
+	AcceptLate time.Duration
 	// Except is the name of a node not to use, for a second try elsewhere.
 	Except string
 }

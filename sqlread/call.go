@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
@@ -35,6 +36,7 @@ type call struct {
 	cancel  context.CancelCauseFunc
 	timeout time.Duration // 0: none
 	begun   time.Time
+	late    bool        // a read that accepts a late node; immutable
 	timer   *time.Timer // nil: none
 	stage   atomic.Uint32
 	// using is the connection that is closed if the driver does not end in time, nil before and after.
@@ -46,7 +48,7 @@ type callKey struct{}
 
 // call begins a call of s.
 func (s *session) call(parent context.Context, timeout time.Duration, begun time.Time) *call {
-	c := &call{s: s, parent: parent, timeout: max(timeout, 0), begun: begun}
+	c := &call{s: s, parent: parent, timeout: max(timeout, 0), begun: begun, late: s.choice.Late()}
 	c.ctx, c.cancel = context.WithCancelCause(context.WithValue(parent, callKey{}, c))
 	if c.timeout > 0 {
 		c.timer = time.AfterFunc(c.timeout, c.expire)
@@ -136,7 +138,7 @@ func (c *call) run(st statement) error {
 			return err
 		}
 		if c.s.read && !c.s.choice.Eligible() {
-			return errMoved
+			return route.ErrMoved
 		}
 	}
 	c.stage.Store(uint32(stageRun))
@@ -191,16 +193,14 @@ func (c *call) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.s.read && sqlstate(err) == postgres.ReadOnlyTransaction:
+	case c.s.read && postgres.SQLState(err) == postgres.ReadOnlyTransaction:
 		return &WriteInReadError{Node: c.s.node.Name, Err: err}
 	case stopped(err) && c.timedOut():
 		return timeoutError(c.s.node.Name, c.timeout, err)
-	case ended != nil && !errors.Is(err, ended) && (stopped(err) || isAny(err, errFenced, errMoved, errOtherServer)):
+	case ended != nil && !errors.Is(err, ended) && (stopped(err) || route.Untried(err)):
 		return fmt.Errorf("%w: node %s: %v", ended, c.s.node.Name, err) //nolint:errorlint // may be a driver.ErrBadConn, which database/sql would try again
 	case errors.Is(err, driver.ErrBadConn):
 		return lostError(c.s.node.Name, err)
 	}
 	return err
 }
-
-func isBad(o breaker.Outcome) bool { return o == breaker.Failure || o == breaker.Fatal }

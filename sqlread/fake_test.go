@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -39,6 +40,7 @@ type server struct {
 	down           atomic.Bool
 	hang           atomic.Bool // samples end only by the close of their connection
 	writes         atomic.Int64
+	moved          atomic.Int64 // added to its WAL position
 	script         atomic.Pointer[func(ctx context.Context, step, sql string) error]
 
 	mu    sync.Mutex
@@ -118,10 +120,11 @@ func (s sampler) Connect(context.Context) (driver.Conn, error) {
 
 func (s *server) sample() []driver.Value {
 	const segment = int64(16 << 20)
+	lsn := fmt.Sprintf("0/%X", 0x500+s.moved.Load())
 	if s.replica {
-		return []driver.Value{true, "7", s.instance, "0/500", "0/500", nil, "1", "1", "streaming", false, true, "app", segment, nil}
+		return []driver.Value{true, "7", s.instance, lsn, lsn, nil, "1", "1", "streaming", false, true, "app", segment, nil}
 	}
-	return []driver.Value{false, "7", s.instance, "0/500", nil, "00000001", nil, "1", nil, false, true, "app", segment, "0/500"}
+	return []driver.Value{false, "7", s.instance, lsn, nil, "00000001", nil, "1", nil, false, true, "app", segment, lsn}
 }
 
 type fakeConn struct {

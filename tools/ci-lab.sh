@@ -15,11 +15,29 @@ scenarios=(
   "--fleet postgres --scenario one-dead"
   "--fleet postgres --scenario flapping --for 60s"
   "--fleet postgres --scenario healthy --for 60s"
+  "--fleet postgres --scenario all-lagging"
+  "--fleet postgres --scenario relapse"
+  "--fleet postgres --scenario all-dead"
+  "--fleet postgres --scenario cold-cache"
+  "--fleet postgres --scenario primary-restart"
+  "--fleet postgres --scenario last-standing"
+  "--fleet postgres --scenario own-writes"
 )
-for seed in ${SEEDS:-1}; do
-  scenarios+=("--fleet postgres --scenario random --for ${RANDOM_FOR:-30s} --seed $seed")
-done
-scenarios+=("--fleet simulated --scenario one-lagging")
+# ONLY names the scenarios to run, separated by spaces; all of them by default.
+if [ -n "${ONLY:-}" ]; then
+  chosen=()
+  for arguments in "${scenarios[@]}"; do
+    name=${arguments#*--scenario }
+    case " $ONLY " in *" ${name%% *} "*) chosen+=("$arguments") ;; esac
+  done
+  scenarios=("${chosen[@]}")
+fi
+if [ -z "${ONLY:-}" ]; then
+  for seed in ${SEEDS:-1}; do
+    scenarios+=("--fleet postgres --scenario random --for ${RANDOM_FOR:-30s} --seed $seed")
+  done
+  scenarios+=("--fleet simulated --scenario one-lagging")
+fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -32,11 +50,12 @@ figure() { # FIELD
 expectations() {
   sed -n '$s/.*"failed_expectations":\(\[.*\]\).*/\1/p' "$scratch/out"
 }
-row='%-34s %5s %7s %6s %6s %5s %6s %7s %8s %6s %7s %6s %7s %7s %6s\n'
+row='%-34s %5s %7s %6s %6s %5s %6s %7s %6s %7s %8s %6s %7s %6s %7s %7s %6s\n'
 tell() { # NAME ROUND SECONDS
   # shellcheck disable=SC2059 # the format is ours
   printf "$row" "$1" "$2" "$(figure reads)" "$(figure errors)" "$(figure stale_unflagged)" \
-    "$(figure late_replica_reads)" "$(figure bound_violations)" "$(figure bound_samples)" "$(figure ready_ms)" \
+    "$(figure late_replica_reads)" "$(figure bound_violations)" "$(figure bound_samples)" "$(figure budget_violations)" \
+    "$(figure refusal_p999_ms)" "$(figure ready_ms)" \
     "$(figure time_to_open_ms)" "$(figure max_wait_ms)" "$(figure p95_before_ms)" "$(figure p95_during_ms)" \
     "$(figure worst_stall_ms)" "$3"
 }
@@ -64,7 +83,7 @@ round() { # ARGUMENTS ROUND
 }
 
 # shellcheck disable=SC2059
-printf "$row" scenario round reads errors stale late bounds checks ready_ms open_ms wait_ms p95_ms during stall_ms took_s
+printf "$row" scenario round reads errors stale late bounds checks budget p999_ms ready_ms open_ms wait_ms p95_ms during stall_ms took_s
 for arguments in "${scenarios[@]}"; do
   for ((n = 1; n <= ${ROUNDS:-1}; n++)); do
     round "$arguments" "$n"

@@ -45,7 +45,7 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: "Run a primary with replicas on loopback, send traffic through the library, break things",
-		Long:  fmt.Sprintf(longHelp, scenarioList()),
+		Long:  fmt.Sprintf(longHelp, scenarioList(false), scenarioList(true)),
 		Args:  cobra.ArbitraryArgs, // refused by check, beside all other faults
 		RunE: func(c *cobra.Command, args []string) error {
 			f.parsed(c, args)
@@ -66,7 +66,7 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	fs.StringVar(&f.pgBin, "pg-bin", "", "directory of the PostgreSQL server's programs (default: search)")
 	fs.StringVar(&f.dir, "dir", "", "directory in which the fleet makes its own (default: the system's for temporary files)")
 	fs.StringVar(&f.listen, "listen", defaultListen, "loopback address of the status interface, a free port where this default is in use; with --headless only if given")
-	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200 to 500; four times as many come while all replicas are late)", "give a whole number, 1 or more reads a second, or leave it out for 200")
+	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200 to 500; four times as many come while all replicas are late)", "give a whole number, 1 or more reads a second, or leave it out")
 	fs.StringVar(&f.Scenario, "scenario", "", "one of those above (default: traffic until interrupted)")
 	r.natural(&f.Seed, "seed", "seed of scenario random", "give a whole number, 0 or more")
 	r.length(&f.For, "for", "how long; in a scenario with one fault until the fault is mended (default: the scenario's own)",
@@ -80,21 +80,28 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 
 const longHelp = `Run a primary with replicas on loopback, send traffic through the library, and break things.
 
-Scenarios, and how long they last without --for (in those with one fault until it is mended;
-they end when the replica takes reads again):
+Scenarios, and how long they last without --for. In those with one fault that is until it is mended: the run
+goes on until the replicas take reads again.
 %s
+
+With classes of reads, critical, degradable and sheddable ones (docs/degraded.md):
+%s
+
 Exit status:
   0    the scenario's expectations held, or traffic without a scenario was ended
   1    an expectation did not hold, or the lab could not run
   2    wrong usage
   130  a scenario was interrupted and not judged; or a second signal ended the process at once`
 
-func scenarioList() string {
+// scenarioList is a line for each scenario whose reads have classes, or have none.
+func scenarioList(withClasses bool) string {
 	var b strings.Builder
 	for _, s := range lab.Scenarios() {
-		fmt.Fprintf(&b, "  %-12s %2.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
+		if s.WithClasses() == withClasses {
+			fmt.Fprintf(&b, "  %-15s %3.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
+		}
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // parsed notes what only the command knows once its flags are read.
@@ -261,5 +268,6 @@ func introduce(w io.Writer, fleet lab.Fleet) {
 	fmt.Fprintf(w, "Try, in another terminal, and watch %s leave and come back:\n", nodes[1].Name)
 	fmt.Fprintf(w, "  psql '%s' -c 'select pg_wal_replay_pause()'\n", nodes[1].AdminDSN)
 	fmt.Fprintf(w, "  psql '%s' -c 'select pg_wal_replay_resume()'\n", nodes[1].AdminDSN)
+	fmt.Fprintf(w, "The other replicas take the same with their ports. Programs of yours may use the fleet too: its role may create tables.\n")
 	fmt.Fprintf(w, "Ctrl-C ends the lab and removes everything.\n\n")
 }

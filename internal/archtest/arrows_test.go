@@ -19,7 +19,9 @@ var arrows = map[string][]string{
 	"internal/archtest":          {},
 	"internal/leaks":             {},
 	"internal/fleet":             {"internal/relay"},
+	"internal/fleettest":         {"breaker", "internal/fleet", "replica"},
 	"internal/relay":             {},
+	"internal/route":             {"breaker", "replica", "replica/postgres"},
 	"breaker":                    {},
 	"limit":                      {}, // neither it nor breaker knows the other
 	"emit":                       {"breaker", "limit"},
@@ -30,8 +32,8 @@ var arrows = map[string][]string{
 	"breaker/httpbreaker":        {"breaker"},
 	"replica":                    {"breaker"},
 	"replica/postgres":           {"breaker", "replica"},
-	"pgxread":                    {"breaker", "readpath", "replica", "replica/postgres"},
-	"sqlread":                    {"breaker", "replica", "replica/postgres"},
+	"pgxread":                    {"breaker", "internal/route", "readpath", "replica", "replica/postgres"},
+	"sqlread":                    {"breaker", "internal/route", "replica", "replica/postgres"},
 	"pgxread/examples/sqlcshape": {}, // what sqlc generates: it must not know us
 	"contrib/grpc":               {"breaker"},
 	"cmd/breakwater/...":         {anything},

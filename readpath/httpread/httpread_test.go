@@ -29,9 +29,9 @@ func (n *nodes) WithRead(ctx context.Context, req replica.Requirement, info *rea
 	return context.WithValue(ctx, infoKey{}, req)
 }
 
-func (n *nodes) Eligible(replica.Requirement) bool { return !n.late.Load() }
-func (n *nodes) Sampled() bool                     { return true }
-func (n *nodes) Failed(error) bool                 { return false }
+func (n *nodes) Eligible(req replica.Requirement) bool { return req.PrimaryOnly || !n.late.Load() }
+func (n *nodes) Sampled() bool                         { return true }
+func (n *nodes) Failed(error) bool                     { return false }
 
 func (n *nodes) load(ctx context.Context) (string, error) {
 	if req := ctx.Value(infoKey{}).(replica.Requirement); n.late.Load() && !req.PrimaryOnly {
