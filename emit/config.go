@@ -160,6 +160,9 @@ func (c *Consumer) check(i int) (faults []error) {
 	if c.Timeout < time.Millisecond {
 		fault("Timeout is %v: give 1ms or more", c.Timeout)
 	}
+	if c.Slow < 100*time.Microsecond {
+		fault("Slow is %v: give 100µs or more", c.Slow)
+	}
 	if !(c.Replay.Share > 0 && c.Replay.Share <= 1) {
 		fault("Replay.Share is %v: give a share above 0, at most 1", c.Replay.Share)
 	}

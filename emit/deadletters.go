@@ -157,9 +157,10 @@ type Settlement struct {
 	Seq uint64
 	// Delivered: the letter is gone. Else it waits again, or is parked.
 	Delivered bool
-	// Attempt is added to Last, and counted, unless it is zero: the letter was not tried and waits again as it was.
+	// Attempt is added to Last, and counted, unless it is zero: the letter was not tried and waits again, or with Park is parked, with the
+	// NotBefore that it had.
 	Attempt   Attempt
-	Park      bool
+	Park      bool      // it waits for a person
 	Reason    Reason    // "": as it was
 	NotBefore time.Time // zero: at once
 }

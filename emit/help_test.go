@@ -144,7 +144,7 @@ func stats(tb testing.TB, r *emit.Router, consumer string) emit.ConsumerStats {
 // settled waits in a bubble until the lane has delivered what it holds, for at most d.
 func settled(t *testing.T, r *emit.Router, consumer string, d time.Duration) {
 	t.Helper()
-	for end := time.Now().Add(d); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(d); ; <-time.After(10 * time.Millisecond) {
 		if s := stats(t, r, consumer); s.Depth.Letters == s.Depth.Parked {
 			return
 		}

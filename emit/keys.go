@@ -20,6 +20,7 @@ type keys struct {
 		slots   [keySlots]keySlot
 		queues  map[int][]chan struct{} // of callers that wait for their slot; the first is next
 		storing int                     // slots whose holder may store
+		came    uint64                  // triggers and letters so far
 	}
 }
 
@@ -61,6 +62,7 @@ func (k *keys) begin(key string) turn {
 	defer k.mu.Unlock()
 	s.busy = true // or still so: it was handed over
 	k.mu.storing++
+	k.mu.came++
 	return turn{keys: k, slot: n, held: s.stored > 0}
 }
 
@@ -124,6 +126,7 @@ func (k *keys) comes(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.slots[k.slotOf(key)].stored++
+	k.mu.came++
 }
 
 // live reports whether a trigger of the key's slot is being delivered.
@@ -133,15 +136,21 @@ func (k *keys) live(key string) bool {
 	return k.mu.slots[k.slotOf(key)].live
 }
 
-// forget clears what is counted as stored, if nothing is: what was discarded, or lost by the store, was still counted.
-// empty is asked under the lock, while no trigger that may store has its slot.
+// forget clears what is counted as stored, if the store turns out to be empty: what was discarded, or lost by the store, was still
+// counted. It does nothing if a trigger or a letter came while the store was asked.
 func (k *keys) forget(empty func() bool) {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
+	before, storing := k.mu.came, k.mu.storing
+	k.mu.Unlock()
+	if storing > 0 || !empty() {
+		return
+	}
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.mu.storing > 0 || !empty() {
+	if k.mu.came != before {
 		return
 	}
 	for i := range k.mu.slots {

@@ -28,6 +28,7 @@ type lane struct {
 	letters atomic.Bool  // letters may wait in the store
 	later   atomic.Int64 // the consumer wants no call before; ns since Router.base
 	ramped  atomic.Int64 // traffic is back in full from then on; ns since Router.base
+	spent   atomic.Bool  // no letter can be a probe just now
 	proven  atomic.Bool  // a probe succeeded in this half-open
 	wakeup  chan struct{}
 	results chan result // of attempts at letters; room for all of them
@@ -55,6 +56,7 @@ func (l *lane) onTransition(ramp time.Duration, also func(breaker.Transition)) f
 	return func(t breaker.Transition) {
 		if t.To == breaker.HalfOpen {
 			l.proven.Store(false)
+			l.spent.Store(false)
 		}
 		if t.From == breaker.HalfOpen && t.To == breaker.Closed {
 			l.ramped.Store(int64(l.r.now() + ramp))
@@ -116,7 +118,7 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
 // admit asks the breaker and the bulkhead. A live trigger is a probe only where no letter could be one.
 func (l *lane) admit() (permit breaker.Permit, slot limit.Permit, probing bool, why Reason, err error) {
 	permit, err = l.breaker.Allow()
-	if err != nil && l.breaker.State() == breaker.HalfOpen && !l.letters.Load() && l.untilLater() <= 0 {
+	if err != nil && l.breaker.State() == breaker.HalfOpen && (!l.letters.Load() || l.spent.Load()) && l.untilLater() <= 0 {
 		permit, err = l.breaker.AllowProbe()
 		probing = err == nil
 	}

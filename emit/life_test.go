@@ -101,7 +101,7 @@ func TestDrainGivesLettersBack(t *testing.T) {
 			t.Errorf("Drain: %v", err)
 		}
 		for l := range store.Letters(t.Context(), "a", emit.Filter{}) {
-			if l.Reason != emit.ReasonShutdown || l.Parked {
+			if l.Reason != emit.ReasonReceived || l.Parked || len(l.Last) != 1 {
 				t.Errorf("%+v", l)
 			}
 		}
@@ -175,6 +175,22 @@ func TestHandOver(t *testing.T) {
 		}
 		if s := stats(t, r, "a"); s.Delivered != 500 || s.Reasons[emit.ReasonReceived] != 500 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestFailedHandOver: it is tried again, though replay is manual.
+func TestFailedHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &target{do: fails}
+		r := one(t, a, func(c *emit.Consumer) { c.Replay.Manual = true })
+		_, _ = r.HandOver(t.Context(), trigger("1"))
+		time.Sleep(time.Second)
+		calls := a.called()
+		a.set(nil)
+		settled(t, r, "a", time.Minute)
+		if got := a.taken(); calls < 2 || len(got) != 1 {
+			t.Errorf("%d calls in a second, delivered %v", calls, got)
 		}
 	})
 }

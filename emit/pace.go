@@ -43,8 +43,20 @@ func (p *pace) wait(now time.Duration) time.Duration {
 	return 0
 }
 
-// giveBack takes back the newest attempt, which did not begin.
-func (p *pace) giveBack() { p.next -= time.Duration(float64(time.Second) / p.limit()) }
+// most is how many of n attempts may begin now, or how long the first must wait.
+func (p *pace) most(now time.Duration, n int) (begin int, wait time.Duration) {
+	for ; begin < n; begin++ {
+		if wait = p.wait(now); wait > 0 {
+			break
+		}
+	}
+	return begin, wait
+}
+
+// giveBack takes back attempts that did not begin.
+func (p *pace) giveBack(n int) {
+	p.next -= time.Duration(n) * time.Duration(float64(time.Second)/p.limit())
+}
 
 // limit is the rate by now.
 func (p *pace) limit() float64 {

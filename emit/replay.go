@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -111,18 +112,33 @@ func (l *lane) left(ctx context.Context, f Filter) (bool, error) {
 // unpark makes parked letters wait again; of an ordered lane their keys first.
 func (l *lane) unpark(ctx context.Context, f Filter) error {
 	f.Parked = new(true)
-	if l.keys != nil {
-		for letter, err := range l.store.Letters(ctx, l.Name, f) {
-			if err != nil {
-				return err
-			}
-			l.keys.comes(letter.Trigger.Key)
-		}
+	known, err := l.hold(ctx, f)
+	if err != nil {
+		return err
 	}
-	_, err := l.store.Unpark(ctx, l.Name, f)
+	n, err := l.store.Unpark(ctx, l.Name, f)
+	if n > known { // some were parked meanwhile: rather count all twice
+		_, _ = l.hold(ctx, Filter{Parked: new(false)})
+	}
 	l.letters.Store(true)
 	l.wake()
 	return err
+}
+
+// hold has the keys of the letters that match hold later triggers back, and returns how many letters there are. Where a lane is not
+// ordered it does nothing.
+func (l *lane) hold(ctx context.Context, f Filter) (n int, err error) {
+	if l.keys == nil {
+		return math.MaxInt, nil
+	}
+	for letter, err := range l.store.Letters(ctx, l.Name, f) {
+		if err != nil {
+			return n, err
+		}
+		l.keys.comes(letter.Trigger.Key)
+		n++
+	}
+	return n, nil
 }
 
 // Letters lists the dead letters of a consumer that match f, in the order in which they came; see [DeadLetters].

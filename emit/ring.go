@@ -197,7 +197,7 @@ func (r *Ring) makeRoomLocked(priority, need int) (evicted []Letter, ok bool) {
 // yielded may be dropped.
 func (r *Ring) victimsLocked(priority int) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		for p := len(r.mu.ranks) - 1; p > max(priority, 0); p-- {
+		for p := len(r.mu.ranks) - 1; p > priority; p-- {
 			for i := r.mu.ranks[p].head; i >= 0; {
 				next := r.mu.slots[i].rank.next
 				if r.mu.slots[i].state != letterClaimed && !yield(i) {

@@ -7,22 +7,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/emit"
-	"github.com/breakwater-go/breakwater/emit/emittest"
 )
-
-func TestRingContract(t *testing.T) {
-	emittest.DeadLetters(t, emittest.Store{Open: func(t *testing.T, c emittest.StoreConfig) emit.DeadLetters {
-		t.Helper()
-		r := emit.RingConfig{Letters: c.Letters, Bytes: c.Bytes, Reserved: c.Reserved}
-		if r.Reserved == 0 {
-			r.Reserved = -1
-		}
-		if r.Letters > 0 && r.Letters < 16 {
-			r.Bytes = 64 << 10
-		}
-		return newRing(t, r)
-	}})
-}
 
 func newRing(tb testing.TB, c emit.RingConfig) *emit.Ring {
 	tb.Helper()

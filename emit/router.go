@@ -102,16 +102,11 @@ func (l *lane) inherit() error {
 	d := l.store.Depths()[l.Name]
 	l.count.diverted.Add(uint64(max(d.Letters, 0)))
 	l.letters.Store(d.Letters > d.Parked)
-	if l.keys == nil || d.Letters == 0 {
+	if d.Letters == 0 {
 		return nil
 	}
-	for letter, err := range l.store.Letters(context.Background(), l.Name, Filter{Parked: new(false)}) {
-		if err != nil {
-			return err
-		}
-		l.keys.comes(letter.Trigger.Key)
-	}
-	return nil
+	_, err := l.hold(context.Background(), Filter{Parked: new(false)})
+	return err
 }
 
 func (r *Router) now() time.Duration { return time.Since(r.base) }

@@ -97,6 +97,7 @@ func TestConfigFaults(t *testing.T) {
 			[]string{`consumer "a"`, "100", "4", "200ms"},
 		},
 		{emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: ok, Slow: time.Second}}}, []string{`consumer "a"`, "1s", "200ms"}},
+		{emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: ok, Slow: -1}}}, []string{"Slow is -1ns"}},
 	} {
 		_, err := emit.New(x.c)
 		for _, want := range x.want {

@@ -143,6 +143,7 @@ func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 		f.Now = time.Time{}
 		n, err = l.take(ctx, f, free, now, nil, true)
 	}
+	l.spent.Store(n == 0 && err == nil) // then live triggers are probes too: what is left waits after a failure
 	return l.next(n, err)
 }
 
@@ -217,31 +218,32 @@ func (l *lane) replay(ctx context.Context, now time.Duration) time.Duration {
 		if l.bulkhead.Stats().InFlight-len(w.claimed) > l.Bulkhead-w.replays {
 			return triedSoon // yields to live traffic
 		}
-		if wait := w.pace.wait(now); wait > 0 {
+		n, wait := w.pace.most(now, free)
+		if n == 0 {
 			return wait
 		}
-		n, err := l.takeOne(ctx, now)
-		if n == 0 || err != nil {
-			w.pace.giveBack()
-			return l.next(n, err)
+		taken, err := l.takeDue(ctx, now, n)
+		w.pace.giveBack(n - taken)
+		if taken < n || err != nil {
+			return l.next(taken, err)
 		}
 	}
 }
 
-// takeOne begins one attempt: at what a caller of Replay waits for, else at what is due.
-func (l *lane) takeOne(ctx context.Context, now time.Duration) (int, error) {
+// takeDue begins up to n attempts: at what a caller of Replay waits for, else at what is due.
+func (l *lane) takeDue(ctx context.Context, now time.Duration, n int) (int, error) {
 	due := Filter{Now: time.Now()}
 	for _, d := range l.demands.list() {
 		f := d.f
 		f.Now = due.Now
-		if n, err := l.take(ctx, f, 1, now, d, false); n > 0 || err != nil {
-			return n, err
+		if taken, err := l.take(ctx, f, n, now, d, false); taken > 0 || err != nil {
+			return taken, err
 		}
 	}
 	if l.Replay.Manual {
 		due.Reasons = []Reason{ReasonReceived}
 	}
-	return l.take(ctx, due, 1, now, nil, false)
+	return l.take(ctx, due, n, now, nil, false)
 }
 
 // take claims up to n letters and begins attempts at them.
@@ -334,6 +336,9 @@ func (l *lane) ended(r result) {
 	if r.err != nil {
 		s.Attempt = Attempt{At: time.Now(), Err: clip(r.err.Error())}
 		s.Reason = l.reasonOf(r.err)
+		if c.letter.Reason == ReasonReceived && s.Reason != ReasonRejected {
+			s.Reason = ReasonReceived // still to be delivered, where replay is manual too
+		}
 		s.NotBefore = l.retryAt(c, r.err)
 		c.letter.Last = append(c.letter.Last, s.Attempt)
 		c.letter.Last = c.letter.Last[max(0, len(c.letter.Last)-KeptAttempts):]
@@ -341,7 +346,7 @@ func (l *lane) ended(r result) {
 	switch most := l.Replay.MaxAttempts; {
 	case s.Reason == ReasonRejected:
 		l.park(&c.letter, s, ReasonRejected)
-	case r.err != nil && s.Reason != ReasonShutdown && (poisoned(&c.letter) || most > 0 && c.letter.Attempts >= most):
+	case r.err != nil && l.reasonOf(r.err) != ReasonShutdown && (poisoned(&c.letter) || most > 0 && c.letter.Attempts >= most):
 		l.park(&c.letter, s, ReasonPoison)
 	default:
 		w.pending = append(w.pending, s)

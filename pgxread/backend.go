@@ -2,9 +2,13 @@ package pgxread
 
 import (
 	"context"
+	"errors"
+	"sync"
 
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
+	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
 // Backend is what a readpath.Router reads with: the loads that are given to readpath.Get make
@@ -15,15 +19,16 @@ type backend struct{ db *DB }
 
 // WithRead is WithRead and WithInfo.
 func (backend) WithRead(ctx context.Context, req replica.Requirement, info *readpath.ReadInfo) context.Context {
-	return withIntent(ctx, func(in *intent) { in.read, in.req, in.info, in.merges = true, req, info, true })
+	return withIntent(ctx, func(in *route.Intent) { in.Read, in.Req, in.Info, in.Together = true, req, info, new(sync.Mutex) })
 }
 
 // Eligible asks the Set.
 func (b backend) Eligible(req replica.Requirement) bool { return b.db.set.Eligible(req) > 0 }
 
-// Failed tells what counts against a node, and what kept the call from one.
+// Failed tells what counts against a node, what kept the call from one, and what another node might have answered: a
+// server that is full, or that gave the read up for its recovery.
 func (backend) Failed(err error) bool {
-	return isBad(classify(err)) || isAny(err, errFenced, errMoved, errOtherServer, ErrCallTimeout)
+	return route.IsBad(classify(err)) || route.Untried(err) || postgres.RetrySafe(postgres.SQLState(err)) || errors.Is(err, ErrCallTimeout)
 }
 
 // Sampled asks the Set.

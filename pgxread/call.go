@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
@@ -120,10 +121,10 @@ func (n *node) admitsCall(ctx context.Context) func() bool {
 }
 
 // newCall starts the clock of a call on n, which began at that instant.
-func newCall(parent context.Context, n *node, in *intent, begun time.Time) *call {
+func newCall(parent context.Context, n *node, in *route.Intent, begun time.Time) *call {
 	c := &call{
 		node: n, parent: parent, begun: begun,
-		timeout: max(orDefault(in.timeout, n.db.cfg.CallTimeout), 0),
+		timeout: max(orDefault(in.Timeout, n.db.cfg.CallTimeout), 0),
 	}
 	n.clock.start(c)
 	return c
@@ -158,7 +159,7 @@ func (c *call) acquire() error {
 	c.conn = conn
 	c.stage.Store(uint32(stageRun))
 	if c.choice.Target() != nil && !c.choice.Eligible() {
-		return errMoved
+		return route.ErrMoved
 	}
 	return c.node.clock.attach(c, conn.Conn().PgConn().Conn())
 }
@@ -209,7 +210,7 @@ func (c *call) outcome(err error) breaker.Outcome {
 	if err != nil && stopped(err) && c.Err() != nil {
 		own = c.outOfTime()
 	}
-	if isBad(c.worst) {
+	if route.IsBad(c.worst) {
 		return worse(c.worst, own)
 	}
 	return own
@@ -241,17 +242,15 @@ func (c *call) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.read && sqlstate(err) == postgres.ReadOnlyTransaction:
+	case c.read && postgres.SQLState(err) == postgres.ReadOnlyTransaction:
 		return &WriteInReadError{Node: c.node.name, Err: err}
-	case isAny(err, errFenced, errMoved, errOtherServer) && c.parent.Err() != nil:
+	case route.Untried(err) && c.parent.Err() != nil:
 		return fmt.Errorf("%w: %w", c.parent.Err(), err)
 	case stopped(err) && c.timedOut():
 		return callTimeoutError(c.node.name, c.timeout, err)
 	}
 	return err
 }
-
-func isBad(o breaker.Outcome) bool { return o == breaker.Failure || o == breaker.Fatal }
 
 // worse is the outcome that says more against the node.
 func worse(a, b breaker.Outcome) breaker.Outcome {

@@ -3,66 +3,29 @@ package pgxread
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
 // classify tells what an error says about the node that it came from (REQ-B9, REQ-R6).
-// What is known of neither the server nor the network is the query's own fault.
 func classify(err error) breaker.Outcome {
-	switch code := sqlstate(err); {
-	case err == nil:
-		return breaker.Success
-	case isAny(err, errFenced, errMoved, errOtherServer):
-		return breaker.Ignored
-	case errors.Is(err, errNoConfirm):
-		return breaker.Failure
-	case code != "": // the server answered, whatever else failed on the way to it
-		return postgres.Outcome(code)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return breaker.Fatal
-	case connectionFailed(err):
+	if errors.Is(err, errNoConfirm) {
 		return breaker.Failure
 	}
-	return breaker.Ignored
+	return route.Classify(err, connectionFailed)
 }
 
-// connectionFailed knows a connection that could not be made or was lost.
+// connectionFailed knows pgx's errors of connections that could not be made or were lost.
 func connectionFailed(err error) bool {
-	if isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, pgconn.ErrConnClosed) {
-		return true
-	}
-	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
-		return true
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network && !isAny(err, context.Canceled, context.DeadlineExceeded) // which are of that type too
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	return connecting || errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // stopped tells whether err is how a call ends whose context has ended.
 func stopped(err error) bool {
-	const queryCanceled = "57014"
-	return isAny(err, context.Canceled, context.DeadlineExceeded) || pgconn.Timeout(err) || sqlstate(err) == queryCanceled
-}
-
-func sqlstate(err error) string {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pg.Code
-	}
-	return ""
-}
-
-func isAny(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
-			return true
-		}
-	}
-	return false
+	return route.IsAny(err, context.Canceled, context.DeadlineExceeded) || pgconn.Timeout(err) || postgres.SQLState(err) == postgres.QueryCanceled
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 )
 
 func connectError(t *testing.T, dial error) error {
@@ -57,8 +58,8 @@ func TestClassify(t *testing.T) {
 		{"query cancelled", pg("57014"), breaker.Ignored},
 		{"write", pg("25006"), breaker.Ignored},
 		{"no rows", pgx.ErrNoRows, breaker.Ignored},
-		{"guard", errFenced, breaker.Ignored},
-		{"guard, while connecting", connectError(t, errFenced), breaker.Ignored},
+		{"guard", route.ErrFenced, breaker.Ignored},
+		{"guard, while connecting", connectError(t, route.ErrFenced), breaker.Ignored},
 		{"cancelled", context.Canceled, breaker.Ignored},
 		{"unknown", errors.New("scan"), breaker.Ignored},
 	} {
@@ -80,20 +81,20 @@ func TestNext(t *testing.T) {
 		parent context.Context
 		err    error
 		last   bool
-		want   verdict
+		want   route.Verdict
 	}{
-		{"answered", t.Context(), nil, false, done},
-		{"lost", t.Context(), io.ErrUnexpectedEOF, false, elsewhere},
-		{"lost again", t.Context(), io.ErrUnexpectedEOF, true, giveUp},
-		{"lost, caller gone", over, io.ErrUnexpectedEOF, false, giveUp},
-		{"conflict with recovery", t.Context(), pg("40001"), false, elsewhere},
-		{"full server", t.Context(), pg("53300"), false, elsewhere},
-		{"write", t.Context(), pg("25006"), false, giveUp},
-		{"syntax error", t.Context(), pg("42601"), false, giveUp},
-		{"guard", t.Context(), errFenced, true, anew},
-		{"moved", t.Context(), errMoved, false, anew},
+		{"answered", t.Context(), nil, false, route.Done},
+		{"lost", t.Context(), io.ErrUnexpectedEOF, false, route.Elsewhere},
+		{"lost again", t.Context(), io.ErrUnexpectedEOF, true, route.GiveUp},
+		{"lost, caller gone", over, io.ErrUnexpectedEOF, false, route.GiveUp},
+		{"conflict with recovery", t.Context(), pg("40001"), false, route.Elsewhere},
+		{"full server", t.Context(), pg("53300"), false, route.Elsewhere},
+		{"write", t.Context(), pg("25006"), false, route.GiveUp},
+		{"syntax error", t.Context(), pg("42601"), false, route.GiveUp},
+		{"guard", t.Context(), route.ErrFenced, true, route.Anew},
+		{"moved", t.Context(), route.ErrMoved, false, route.Anew},
 	} {
-		call := newCall(c.parent, &node{db: &DB{cfg: cfg}}, &noIntent, time.Now())
+		call := newCall(c.parent, &node{db: &DB{cfg: cfg}}, &route.Intent{}, time.Now())
 		if got := call.next(c.err, c.last); got != c.want {
 			t.Errorf("%s: verdict %v, want %v", c.name, got, c.want)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/breakwater-go/breakwater/internal/route"
 )
 
 const limit = 2 * time.Second
@@ -18,7 +20,7 @@ func timedCalls(t *testing.T) func(context.Context, time.Duration) *call {
 	n := &node{db: &DB{cfg: Config{CallTimeout: limit}}}
 	n.clock.limit = limit
 	return func(ctx context.Context, own time.Duration) *call {
-		return newCall(ctx, n, &intent{timeout: own}, time.Now())
+		return newCall(ctx, n, &route.Intent{Timeout: own}, time.Now())
 	}
 }
 

@@ -114,18 +114,3 @@ func appendNegative(faults []error, field string, d, def time.Duration) []error 
 	}
 	return append(faults, fmt.Errorf("pgxread: %s %v is negative: use a positive time, or 0 for the default of %v", field, d, def))
 }
-
-// settingsFault is what a Set would say to the rest of c. It is asked when the nodes
-// have faults of their own, so that all faults are told at once.
-func (c *Config) settingsFault() error {
-	rc := replica.Config{Primary: replica.Node{Name: defaultPrimaryName, Connect: noConnector}, Settings: c.Settings}
-	for i := range c.Replicas {
-		rc.Replicas = append(rc.Replicas, replica.Node{Name: fmt.Sprintf("replica %d", i), Connect: noConnector})
-	}
-	set, err := replica.NewSet(rc)
-	if err != nil {
-		return err
-	}
-	set.Close()
-	return nil
-}

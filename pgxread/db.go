@@ -39,7 +39,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	cfg.withDefaults()
 	db := &DB{cfg: cfg}
 	db.mu.nodes = make(map[string]*node)
-	plans, err := db.plans() //nolint:contextcheck // a Set outlives the call that makes it
+	plans, err := db.plans()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// plans parses every DSN and collects all faults.
+// plans parses every DSN and collects all faults, those of the settings too.
 func (db *DB) plans() ([]*plan, error) {
 	faults := db.cfg.faults()
 	plans := make([]*plan, 0, 2+len(db.cfg.Replicas))
@@ -89,13 +89,8 @@ func (db *DB) plans() ([]*plan, error) {
 	if p := plans[len(plans)-1]; db.cfg.PrimaryReadsDSN == "" && len(faults) == 0 {
 		p.pool.MinConns, p.pool.MinIdleConns = 0, 0 // asked for the other pool
 	}
-	if len(faults) == 0 {
-		return plans, nil
-	}
-	if err := db.cfg.settingsFault(); err != nil {
-		faults = append(faults, err)
-	}
-	return nil, errors.Join(faults...)
+	err := errors.Join(append(faults, replica.CheckSettings(db.cfg.Settings, len(db.cfg.Replicas)))...)
+	return plans, err
 }
 
 func (db *DB) openPools(ctx context.Context, plans []*plan) ([]replica.Node, error) {

@@ -15,16 +15,8 @@ var (
 	ErrCallTimeout = errors.New("pgxread: call timeout reached")
 )
 
-var (
-	// errFenced refuses a connection to a node whose breaker does not admit reads.
-	errFenced = errors.New("pgxread: not connecting: the breaker of this replica is not closed")
-	// errOtherServer refuses a connection that leads to another server than the node's sampler sees.
-	errOtherServer = errors.New("pgxread: a connection led to another server than the one that was sampled")
-	// errNoConfirm is a new connection on which nobody answers.
-	errNoConfirm = errors.New("pgxread: a new connection gave no answer within the connect timeout")
-	// errMoved gives back a connection whose node became ineligible while the read waited for it.
-	errMoved = errors.New("pgxread: the replica became ineligible while the read waited for a connection")
-)
+// errNoConfirm is a new connection on which nobody answers.
+var errNoConfirm = errors.New("pgxread: a new connection gave no answer within the connect timeout")
 
 // WriteInReadError tells that a write was sent as a read. Such a call is never tried
 // again and never counts against its node.
@@ -51,12 +43,4 @@ func (e *WriteInReadError) Unwrap() error { return e.Err }
 
 func callTimeoutError(node string, d time.Duration, err error) error {
 	return fmt.Errorf("%w: node %s, after %v: %w", ErrCallTimeout, node, d, err)
-}
-
-// secondTryError keeps both errors of a read that was tried twice, or that found no second node.
-func secondTryError(first, second error) error {
-	if first == nil {
-		return second
-	}
-	return fmt.Errorf("%w (before that: %w)", second, first)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/breakwater-go/breakwater/internal/route"
 )
 
 // linger is how long a connection that pgx gave up may take to say goodbye. pgx's own
@@ -52,7 +54,7 @@ func guard(ctx context.Context, c *pgx.ConnConfig, admits func() bool) {
 func (a *attempt) dialGuarded(ctx context.Context, network, addr string) (net.Conn, error) {
 	made := a.made.Load()
 	if (made || !a.check) && !a.admits() {
-		return nil, errFenced
+		return nil, route.ErrFenced
 	}
 	if made {
 		return a.dialCancel(ctx, network, addr)

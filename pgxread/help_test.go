@@ -12,61 +12,25 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/fleettest"
 	"github.com/breakwater-go/breakwater/pgxread"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = fleettest.Patience
 
-// eventually waits until cond holds: servers, not timers, decide when.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// What the tests of a real fleet share.
+var (
+	must       = fleettest.Must
+	eventually = fleettest.Eventually
+	quick      = fleettest.Quick
+	blind      = fleettest.Blind
+)
 
 // broken has the fleet healed after the test.
 func broken(t *testing.T) {
 	t.Helper()
-	t.Cleanup(func() {
-		if err := pg.Heal(context.Background()); err != nil {
-			t.Errorf("heal: %v", err)
-		}
-	})
-}
-
-// quick samples often, so that tests wait little. There is no slow start and no jitter.
-func quick() replica.Settings {
-	return replica.Settings{
-		Trip: 500 * time.Millisecond, Reenter: 200 * time.Millisecond,
-		Calm: 600 * time.Millisecond, Fast: 50 * time.Millisecond, PrimaryInterval: 100 * time.Millisecond,
-		SampleTimeout: 500 * time.Millisecond, Ramp: -1,
-		Open: breaker.Backoff{Base: 300 * time.Millisecond, Max: 2 * time.Second, Jitter: -1},
-	}
-}
-
-// blind samples once a minute, so that only reads can find out what is wrong.
-func blind() replica.Settings {
-	s := quick()
-	s.Calm, s.Fast, s.SampleTimeout = time.Minute, time.Minute, time.Second
-	return s
+	fleettest.Broken(t, pg)
 }
 
 // watched is a DB with what was seen of it.
@@ -114,25 +78,14 @@ func open(t *testing.T, s replica.Settings, names []string, change ...func(*pgxr
 	must(t, err)
 	w.DB = db
 	t.Cleanup(db.Close)
-	if s.Calm >= time.Minute { // where the first sample came before the primary's, the next one would be that far away
-		must(t, db.Set().Refresh(t.Context()))
-	}
+	fleettest.Look(t, db.Set())
 	return w
 }
 
 // usable waits until the named replicas may take reads.
 func (w *watched) usable(t *testing.T, names ...string) {
 	t.Helper()
-	for _, n := range names {
-		eventually(t, n+" is fit", func() bool {
-			st := w.stats(n)
-			fit := st.Condition == replica.Fit && st.Breaker.State == breaker.Closed
-			if !fit && w.Set().Settings().Calm >= time.Minute { // its next sample is that far away
-				must(t, w.Set().Refresh(t.Context()))
-			}
-			return fit
-		})
-	}
+	fleettest.Usable(t, w.Set(), names...)
 }
 
 func (w *watched) countAll(node string, c *pgxpool.Config) {
@@ -221,15 +174,7 @@ func of[E any](all []E, want func(E) bool) (some []E) {
 	return some
 }
 
-func (w *watched) stats(node string) replica.NodeStats {
-	all := w.Set().Stats().Replicas
-	for i := range all {
-		if all[i].Name == node {
-			return all[i]
-		}
-	}
-	return replica.NodeStats{}
-}
+func (w *watched) stats(node string) replica.NodeStats { return fleettest.Stats(w.Set(), node) }
 
 func (w *watched) state(node string) breaker.State { return w.stats(node).Breaker.State }
 

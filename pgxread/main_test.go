@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/breakwater-go/breakwater/internal/fleet"
+	"github.com/breakwater-go/breakwater/internal/fleettest"
 	"github.com/breakwater-go/breakwater/internal/leaks"
 )
 
@@ -19,25 +19,7 @@ import (
 var pg *fleet.Fleet
 
 func TestMain(m *testing.M) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	var err error
-	pg, err = fleet.Start(ctx, fleet.Config{Replicas: 3, Upstream: map[string]string{"r3": "r1"}, SQL: runSQL})
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) // never skipped: the error says what to install
-	}
-	code := 1
-	if err = runSQL(context.Background(), dsn("primary"), schema); err == nil {
-		code = m.Run()
-	}
-	if err := pg.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
+	code := fleettest.Main(m, fleet.Config{Replicas: 3, Upstream: map[string]string{"r3": "r1"}, SQL: runSQL}, begin)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -45,6 +27,11 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(leaks.Check(code))
+}
+
+func begin(f *fleet.Fleet) error {
+	pg = f
+	return runSQL(context.Background(), dsn("primary"), schema)
 }
 
 const schema = `CREATE TABLE item (id bigserial PRIMARY KEY, note text NOT NULL UNIQUE);
@@ -60,13 +47,6 @@ func runSQL(ctx context.Context, dsn, query string) error {
 	return err
 }
 
-func nodeOf(name string) fleet.Node {
-	for _, n := range pg.Nodes() {
-		if n.Name == name {
-			return n
-		}
-	}
-	panic("no node " + name)
-}
+func nodeOf(name string) fleet.Node { return fleettest.Node(pg, name) }
 
 func dsn(name string) string { return nodeOf(name).DSN }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
@@ -102,7 +103,7 @@ func (n *node) hook(c *pgxpool.Config) {
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
 		admits := n.admitsCall(ctx)
 		if !IsCheck(ctx) && !admits() {
-			return errFenced
+			return route.ErrFenced
 		}
 		reached(ctx, stageConnect)
 		if before != nil {
@@ -152,7 +153,7 @@ func (n *node) confirm(ctx context.Context, conn *pgx.Conn, limit time.Duration)
 	case ctx.Err() != nil && err != nil: // as a connect that takes too long
 		return fmt.Errorf("%w: %w", errNoConfirm, err)
 	case err == nil && !n.db.set.Confirm(n.name, instance):
-		return errOtherServer
+		return route.ErrOtherServer
 	}
 	return err
 }
@@ -175,7 +176,7 @@ func (n *node) probe(ctx context.Context) (breaker.Outcome, error) {
 	if timeout <= 0 {
 		timeout = defaultCallTimeout // a probe never waits for ever
 	}
-	c := newCall(asCheck(ctx), n, &intent{timeout: timeout}, time.Now())
+	c := newCall(asCheck(ctx), n, &route.Intent{Timeout: timeout}, time.Now())
 	err := c.attempt(&exec{sql: "SELECT 1"}) //nolint:contextcheck // a call is its own context, made of ctx
 	outcome := c.outcome(err)
 	return outcome, c.finish(err)

@@ -3,6 +3,8 @@ package pgxread_test
 import (
 	"context"
 	"errors"
+	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,3 +156,63 @@ type oneEntry struct {
 
 func (c *oneEntry) Get(k readpath.CacheKey) (readpath.Entry, bool) { return c.entry, c.key == k }
 func (c *oneEntry) Set(k readpath.CacheKey, e readpath.Entry)      { c.key, c.entry = k, e }
+
+// REQ-D3, REQ-D10: the role of the primary's reads has a connection limit, the last line of defence. Reads that it
+// turns away are answered by their class.
+func TestConnectionLimitOfThePrimaryReads(t *testing.T) {
+	admin := nodeOf("primary").AdminDSN
+	must(t, runSQL(t.Context(), admin, "CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 1"))
+	t.Cleanup(func() { must(t, runSQL(context.Background(), admin, "DROP ROLE few")) })
+	w := open(t, quick(), nil, conns(4), func(c *pgxread.Config) {
+		u, err := url.Parse(c.Primary.DSN)
+		must(t, err)
+		u.User = url.UserPassword("few", "few")
+		c.PrimaryReadsDSN = u.String()
+	})
+	router, err := readpath.New(readpath.Config{
+		Backend: w.Backend(), Endpoints: map[string]readpath.Endpoint{"balance": {Class: readpath.Critical}, "product": {Class: readpath.Degradable, Default: -1}},
+	})
+	must(t, err)
+	t.Cleanup(router.Close)
+	get := func(endpoint string) (readpath.Result[int], error) {
+		return readpath.Get(t.Context(), router, readpath.Call{Endpoint: endpoint}, func(ctx context.Context) (n int, err error) {
+			err = w.QueryRow(ctx, "SELECT 7").Scan(&n)
+			return n, err
+		})
+	}
+	eventually(t, "the primary answers", func() bool { res, err := get("balance"); return err == nil && res.Value == 7 })
+	tx, err := w.Reader(replica.Requirement{PrimaryOnly: true}).Begin(t.Context()) // has the one connection
+	must(t, err)
+	if _, err := get("balance"); !errors.Is(err, readpath.ErrDegraded) {
+		t.Errorf("critical: got %v, want ErrDegraded", err)
+	}
+	if res, err := get("product"); err != nil || res.Source != readpath.FromDefault {
+		t.Errorf("degradable: got %+v, %v; want the default", res, err)
+	}
+	must(t, tx.Rollback(t.Context()))
+	if res, err := get("balance"); err != nil || res.Value != 7 {
+		t.Errorf("afterwards: got %+v, %v; want an answer", res, err)
+	}
+}
+
+// REQ-D7: a load may make its statements at once; what is told is true of all of them.
+func TestStatementsAtOnceInOneLoad(t *testing.T) {
+	w := open(t, quick(), []string{"r1", "r2"}, conns(8))
+	w.usable(t, "r1", "r2")
+	var info readpath.ReadInfo
+	ctx := w.Backend().WithRead(t.Context(), replica.Requirement{}, &info)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				if _, err := w.Exec(ctx, "SELECT 1"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if info.Attempts != 1 || info.PickedAt.IsZero() || info.Primary {
+		t.Errorf("got %+v, want what is true of reads of replicas", info)
+	}
+}

@@ -93,7 +93,7 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 // CopyFrom copies rows into a table of the primary. It is always a write: under a
 // context from WithRead it fails with ErrWriteInRead.
 func (db *DB) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource) (int64, error) {
-	if intentOf(ctx).read {
+	if intentOf(ctx).Read {
 		return 0, &WriteInReadError{}
 	}
 	s := &copyIn{table: table, columns: columns, source: source}
@@ -103,8 +103,8 @@ func (db *DB) CopyFrom(ctx context.Context, table pgx.Identifier, columns []stri
 
 // route sends s where its context says.
 func (db *DB) route(ctx context.Context, s statement) (*call, error) {
-	if in := intentOf(ctx); in.read {
-		return db.read(ctx, in.req, s)
+	if in := intentOf(ctx); in.Read {
+		return db.read(ctx, in.Req, s)
 	}
 	return db.direct(ctx, s)
 }

@@ -2,7 +2,6 @@ package pgxread
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,11 +46,6 @@ func (n *node) connector(own *pgx.ConnConfig, pool *pgxpool.Config) replica.Conn
 
 // never admits nobody: nothing is dialled to cancel a sampler's statement.
 func never() bool { return false }
-
-// noConnector stands in where no node is asked.
-func noConnector(context.Context) (replica.Conn, error) { return nil, errNoNode }
-
-var errNoNode = errors.New("pgxread: no node here")
 
 type sampler struct{ conn *pgx.Conn }
 

@@ -31,7 +31,7 @@ func (db *DB) Begin(ctx context.Context) (pgx.Tx, error) {
 func (db *DB) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
 	b := &begin{opts: opts}
 	if opts.AccessMode == pgx.ReadOnly && opts.IsoLevel != pgx.Serializable {
-		return b.started(db.read(ctx, intentOf(ctx).req, b))
+		return b.started(db.read(ctx, intentOf(ctx).Req, b))
 	}
 	return b.started(db.direct(ctx, b))
 }

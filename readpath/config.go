@@ -14,18 +14,18 @@ import (
 type Config struct {
 	// Backend runs the reads. Required; it cannot be changed later.
 	Backend Backend
-	// Endpoints are the reads of the program by name, each with its class (REQ-D2).
+	// Endpoints are the reads of the program by name, each with its class (REQ-D2). Default: none.
 	Endpoints map[string]Endpoint
 	// DefaultClass is that of a read whose endpoint is not registered; such reads are
 	// counted. Default: none, they fail with ErrUnknownEndpoint.
 	DefaultClass Class
-	// Budget bounds fall-back reads on the primary.
+	// Budget bounds fall-back reads on the primary. Default: each field's own.
 	Budget Budget
-	// Critical, Degradable and Sheddable say what the classes do while degraded.
+	// Critical, Degradable and Sheddable say what the classes do while degraded. Default: each field's own.
 	Critical   CriticalPolicy
 	Degradable DegradablePolicy
 	Sheddable  SheddablePolicy
-	// Recovery says how the replicas are given back.
+	// Recovery says how the replicas are given back. Default: each field's own.
 	Recovery Recovery
 	// Cache holds what normal reads returned, for degradable reads. It cannot be changed later.
 	// Default: none.
@@ -39,7 +39,7 @@ type Endpoint struct {
 	// Class is how critical it is. Required.
 	Class Class
 	// Default is the answer of a degradable or sheddable read for which there is nothing
-	// else; its type must be that of the read. nil: a degradable read gets the zero value, flagged
+	// else; its type must be that of the read. All callers get the same value: they must not change it. nil: a degradable read gets the zero value, flagged
 	// stale, a sheddable one is refused.
 	Default any
 }
@@ -65,7 +65,7 @@ type Budget struct {
 type CriticalPolicy struct {
 	// MaxStaleness is the bound up to which data counts as fresh. Default: 2s.
 	MaxStaleness time.Duration
-	// RetryAfter is told with a refusal. Default: 2s.
+	// RetryAfter is told with a refusal, and up to half of it more. Default: 2s.
 	RetryAfter time.Duration
 }
 
@@ -89,7 +89,7 @@ type DegradablePolicy struct {
 type SheddablePolicy struct {
 	// MaxStaleness is the bound in Normal. Default: 0, the replica set's limit.
 	MaxStaleness time.Duration
-	// RetryAfter is told with a refusal. Default: 5s.
+	// RetryAfter is told with a refusal, and up to half of it more. Default: 5s.
 	RetryAfter time.Duration
 }
 
@@ -139,7 +139,7 @@ func (b Budget) withDefaults() Budget {
 func (c Config) check() error {
 	errs := []error{c.Budget.check(), c.checkEndpoints(), c.Recovery.check(), c.checkDurations()}
 	if c.Backend == nil {
-		errs = append(errs, fault("Backend", "nil", "pgxread.NewReadPath sets it"))
+		errs = append(errs, fault("Backend", "nil", "give that of the driver, such as pgxread's DB.Backend()"))
 	}
 	if c.DefaultClass != 0 && !c.DefaultClass.valid() {
 		errs = append(errs, fault("DefaultClass", c.DefaultClass, "use Critical, Degradable, Sheddable, or 0 for none"))

@@ -31,12 +31,12 @@ type RefusedError struct {
 
 // Error names the endpoint and its class.
 func (e *RefusedError) Error() string {
-	why := "degraded: no replica is fresh enough, and the primary has no room, or does not answer"
+	why := "degraded: no replica may take it, and the primary has no room, or does not answer"
 	switch {
 	case e.shed:
-		why = "shed: no replica is fresh enough"
+		why = "shed: no replica may take it"
 	case e.cause != nil:
-		why = fmt.Sprintf("degraded: no replica is fresh enough, and the primary did not answer: %v", e.cause)
+		why = fmt.Sprintf("degraded: no replica may take it, and the primary did not answer: %v", e.cause)
 	}
 	return fmt.Sprintf("readpath: %s read of %q refused, %s", e.Class, e.Endpoint, why)
 }

@@ -57,9 +57,9 @@ func Example() {
 	}
 	// Output:
 	// balance: "from the primary", stale: false
-	// readpath: critical read of "balance" refused, degraded: no replica is fresh enough, and the primary has no room, or does not answer true
+	// readpath: critical read of "balance" refused, degraded: no replica may take it, and the primary has no room, or does not answer true
 	// product: "unknown", stale: true
-	// readpath: sheddable read of "related" refused, shed: no replica is fresh enough true
+	// readpath: sheddable read of "related" refused, shed: no replica may take it true
 }
 
 // In a test of the program: every read that it makes is registered.

@@ -14,7 +14,7 @@ type Call struct {
 	// Endpoint is the registered name.
 	Endpoint string
 	// Key tells the answers of an endpoint apart, in the cache and for the loader at the
-	// primary. Empty: neither is used.
+	// primary. Empty: neither is used. Callers with the same key may get the same value: they must not change it.
 	Key string
 	// Class overrides that of the endpoint for this call (REQ-D12). Default: the endpoint's.
 	Class Class
@@ -26,7 +26,9 @@ type Call struct {
 
 // A Result is an answer, and how far it can be trusted (REQ-D7).
 type Result[T any] struct {
-	Value  T
+	// Value is the answer; others may have the same one (Call.Key).
+	Value T
+	// Source is where it came from.
 	Source Source
 	// Stale says that the answer may be older than its class's bound.
 	Stale bool
@@ -41,12 +43,16 @@ type Result[T any] struct {
 
 // Get reads one thing by way of the path. Where ctx carries a position (replica.WithPosition)
 // the answer holds it: it is a replica's that has replayed so far, else the primary's within the budget,
-// else there is none but the default of an endpoint.
+// else there is none but the default of an endpoint. A position of another cluster is an error that matches replica.ErrForeignPosition.
 //
 // load makes the read, with the context that it is given; it may be called several times, for a
 // replica, a late one and then for the primary, and for a degradable read on a goroutine that outlives the call. Its error is
 // returned as it is, but for one that says that no node could answer (it matches replica.ErrNoReplica, or [Backend] says so):
 // then the class's policy answers. A refusal is a [*RefusedError].
+//
+// What load returns may be shared, by all who waited for one loader and with the cache: do not change it. A load that does not
+// end with its context keeps its place at the primary, and Close waiting. Get within a load is a read of its own: what it flags is
+// not told of the outer one.
 func Get[T any](ctx context.Context, r *Router, c Call, load func(context.Context) (T, error)) (Result[T], error) {
 	res, err := answer(ctx, r, c, load)
 	note(ctx, &res, err)
@@ -59,6 +65,9 @@ func answer[T any](ctx context.Context, r *Router, c Call, load func(context.Con
 		return Result[T]{}, err
 	}
 	given := r.withheld.Load()&(1<<class) == 0
+	if err := ctx.Err(); err != nil && !given {
+		return Result[T]{}, err // the primary has nothing to spend on a caller who has gone
+	}
 	if c.PrimaryOnly {
 		return primaryOnly(ctx, r, ep, c, class, given, load)
 	}
@@ -115,7 +124,13 @@ func (r *Router) refuse(ep *endpoint, c Class, err error) error {
 
 // unanswered tells whether err is that no node could answer: then the class's policy does.
 func (r *Router) unanswered(ctx context.Context, err error) bool {
-	return err != nil && (errors.Is(err, errNoRoom) || ctx.Err() == nil && (errors.Is(err, replica.ErrNoReplica) || r.backend.Failed(err)))
+	return err != nil && (errors.Is(err, errNoRoom) || ctx.Err() == nil && (errors.Is(err, replica.ErrNoReplica) || ahead(err) || r.backend.Failed(err)))
+}
+
+// ahead tells whether a read has a position of a timeline that no node is known to be on yet.
+func ahead(err error) bool {
+	p, ok := errors.AsType[*replica.PositionError](err)
+	return ok && p.Condition == replica.OtherTimeline
 }
 
 // fromReplica reads from a replica that satisfies req.
@@ -178,7 +193,7 @@ func primaryOnly[T any](ctx context.Context, r *Router, ep *endpoint, c Call, cl
 	return res, err
 }
 
-// errNoRoom: the primary does not answer its samples, the budget has no token for this class, or too many fall-back reads run.
+// errNoRoom: the primary does not answer its samples, the budget has no token for this class, too many fall-back reads run, or a loader took too long.
 var errNoRoom = errors.New("readpath: no room in the primary's budget")
 
 // fromPrimary reads from the primary within its budget, of which it leaves kept tokens.
@@ -247,7 +262,7 @@ func fromCache[T any](r *Router, c Call, maxAge time.Duration) (res Result[T], o
 	if r.cache == nil || c.Key == "" {
 		return res, false
 	}
-	e, ok := r.cache.Get(CacheKey{c.Endpoint, c.Key})
+	e, ok := r.cached(CacheKey{c.Endpoint, c.Key})
 	v, isT := e.Value.(T)
 	age := time.Since(e.Current)
 	if !ok || !isT || age > maxAge {
@@ -262,8 +277,8 @@ func (r *Router) remember(c Call, v any, info *ReadInfo) {
 	if r.cache == nil || c.Key == "" {
 		return
 	}
-	if current := info.current(); !current.IsZero() {
-		r.cache.Set(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
+	if current := info.Current(); !current.IsZero() {
+		r.keep(CacheKey{c.Endpoint, c.Key}, Entry{Value: v, Current: current})
 	}
 }
 

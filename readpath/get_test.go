@@ -277,8 +277,6 @@ func TestSaturationIsNotDegradation(t *testing.T) {
 	})
 }
 
-// REQ-R12, REQ-D7: a read with a position that no replica has replayed goes to the primary, within the budget,
-// never to the cache; the mode stays.
 // REQ-D4, REQ-D5, REQ-D6: a node that dies under a read is no error of the read: its class's policy answers,
 // and what the primary failed with is told.
 func TestNodesThatFail(t *testing.T) {
@@ -344,6 +342,8 @@ func TestReadsThatAcceptUnverifiedGoOn(t *testing.T) {
 	})
 }
 
+// REQ-R12, REQ-D7: a read with a position that no replica has replayed goes to the primary, within the budget,
+// never to the cache; the mode stays.
 func TestReadWithAPosition(t *testing.T) {
 	cache := &mapCache{m: map[CacheKey]Entry{}}
 	inBubble(t, func(c *Config) { c.Cache, c.Budget = cache, Budget{Rate: 0.001, Burst: 4} }, func(t bubble) {

@@ -109,15 +109,18 @@ func runLoad[T any](ctx context.Context, r *Router, c Call, p *pending, permit l
 	letGo := context.AfterFunc(r.closed, cancel) //nolint:contextcheck // the end of the Router, not of a caller
 	defer letGo()
 	res, info, err := read(ctx, r, replica.Requirement{PrimaryOnly: true}, load)
-	if err == nil {
+	switch {
+	case err == nil:
 		r.remember(c, res.Value, info)
+	case ctx.Err() != nil: // the loader's, of which its callers know nothing
+		err = errNoRoom
 	}
 	p.value, p.err = res, err
 }
 
 // await waits for a load, for a bounded time: after it the class's default answers.
-func await[T any](ctx context.Context, p *pending, limit time.Duration) (Result[T], error) {
-	timer := time.NewTimer(limit)
+func await[T any](ctx context.Context, p *pending, atMost time.Duration) (Result[T], error) {
+	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	select {
 	case <-p.done:

@@ -1,6 +1,9 @@
 package readpath
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Mode is what the read path does with its classes. The zero value is Normal.
 type Mode uint8
@@ -112,6 +115,11 @@ func (m *machine) degraded(now time.Duration) time.Duration {
 		return m.total
 	}
 	return m.total + now - m.began
+}
+
+// change is the step from a mode to the present one.
+func (m *machine) change(from Mode) ModeChange {
+	return ModeChange{From: from, To: m.mode(), Given: slices.Clone(m.order[:m.given]), At: time.Now()}
 }
 
 // asking are the classes whose reads the replicas serve, and the one that waits to be given back.

@@ -127,6 +127,29 @@ func TestReconfigureWhileDegraded(t *testing.T) {
 	})
 }
 
+// REQ-D9: an order that takes back what was given back is a change of the mode, and told.
+func TestReconfigureTellsTheMode(t *testing.T) {
+	var told []ModeChange
+	inBubble(t, func(c *Config) { c.Observer.OnMode = func(m ModeChange) { told = append(told, m) } }, func(t bubble) {
+		r, f := t.r, t.f
+		f.degrade()
+		f.eligible.Store(true)
+		after(3*time.Second + 2*lookEvery)
+		wantMode(t, r, Recovering)
+		c := r.settings.Load().Config
+		if err := r.Reconfigure(c); err != nil || len(told) != 2 {
+			t.Errorf("the same again: got %v, told of %v; want two changes", err, told)
+		}
+		c.Recovery.Order = []Class{Sheddable, Critical, Degradable}
+		if err := r.Reconfigure(c); err != nil {
+			t.Fatal(err)
+		}
+		if len(told) != 3 || told[2].From != Recovering || told[2].To != Degraded || len(told[2].Given) != 0 || told[2].At.IsZero() {
+			t.Errorf("told of %+v, want Recovering to Degraded at last", told)
+		}
+	})
+}
+
 // REQ-D13: told before the incident.
 func TestWarnsOfCriticalEndpointsOverBudget(t *testing.T) {
 	var got []OverBudget

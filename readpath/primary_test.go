@@ -289,3 +289,29 @@ func TestRefusalsAllocateNothing(t *testing.T) {
 		}
 	})
 }
+
+// REQ-R12: a position of a timeline that no node is known to be on, after a failover that another process saw first, is answered by
+// the class; one of another cluster is the caller's fault, and told as it is.
+func TestPositionThatNobodyHolds(t *testing.T) {
+	answered := map[replica.Condition]error{replica.OtherTimeline: ErrDegraded, replica.OtherCluster: replica.ErrForeignPosition}
+	for condition, want := range answered {
+		lacks := func(context.Context) (string, error) {
+			return "", fmt.Errorf("query: %w", &replica.PositionError{Condition: condition})
+		}
+		for _, eligible := range []bool{true, false} {
+			inBubble(t, nil, func(t bubble) {
+				t.f.eligible.Store(eligible)
+				after(time.Second)
+				for _, call := range []Call{{Endpoint: "balance"}, {Endpoint: "balance", PrimaryOnly: true}} {
+					if _, err := Get(t.Context(), t.r, call, lacks); !errors.Is(err, want) {
+						t.Errorf("%v, eligible %v, %+v: got %v, want %v", condition, eligible, call, err, want)
+					}
+				}
+				res, err := Get(t.Context(), t.r, Call{Endpoint: "price"}, lacks)
+				if condition == replica.OtherCluster && !errors.Is(err, want) || condition == replica.OtherTimeline && res.Source != FromDefault {
+					t.Errorf("%v, eligible %v: got %+v, %v", condition, eligible, res, err)
+				}
+			})
+		}
+	}
+}

@@ -16,17 +16,18 @@ import (
 // to do while none is. Make it with [New]; it must not be copied. All its methods, and [Get], may be
 // called at any time from any goroutine.
 type Router struct {
-	backend  Backend // immutable
-	cache    Cache   // immutable, nil: none
-	base     time.Time
+	backend  Backend   // immutable
+	cache    Cache     // immutable, nil: none
+	base     time.Time // now counts from here; immutable
 	settings atomic.Pointer[settings]
-	withheld atomic.Uint32 // classes that the replicas do not serve, as bits; written under mu
-	budget   *limit.Bucket
-	room     *limit.Bulkhead
+	withheld atomic.Uint32   // classes that the replicas do not serve, as bits; written under mu
+	budget   *limit.Bucket   // immutable; reconfigured under mu
+	room     *limit.Bulkhead // immutable; reconfigured under mu
 	loads    loads
 	counts   [classes][sources + 1]atomic.Uint64 // by class and source; the last one: refused
 	unknown  atomic.Uint64
 	late     atomic.Uint64 // answers of late replicas
+	faults   atomic.Uint64 // panics of parts that it was given
 
 	mu struct {
 		sync.Mutex
@@ -112,20 +113,34 @@ func (r *Router) Reconfigure(c Config) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	change, err := r.reconfigure(c)
+	if change != nil {
+		tell(r, "OnMode", c.Observer.OnMode, *change)
+	}
+	return err
+}
+
+// reconfigure takes over a Config that was checked. It returns the change of the mode, if that is one.
+func (r *Router) reconfigure(c Config) (*ModeChange, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.budget.Reconfigure(c.Budget.bucket()); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.room.Reconfigure(c.Budget.bulkhead()); err != nil {
-		return err
+		return nil, err
 	}
 	s := newSettings(c)
 	r.settings.Load().carry(s)
 	r.settings.Store(s)
-	r.mu.machine.reconfigure(c.Recovery)
-	r.withheld.Store(r.mu.machine.withheld())
-	return nil
+	m := &r.mu.machine
+	from, given := m.mode(), m.given
+	m.reconfigure(c.Recovery)
+	r.withheld.Store(m.withheld())
+	if m.mode() == from && m.given == given {
+		return nil, nil //nolint:nilnil // nothing to tell, and no fault
+	}
+	return new(m.change(from)), nil
 }
 
 // carry keeps the counts of endpoints that stay.
@@ -184,12 +199,12 @@ func (r *Router) look() {
 	r.mu.Lock()
 	classes := r.mu.machine.asking()
 	r.mu.Unlock()
-	r.tell(slices.ContainsFunc(classes, func(c Class) bool { return r.backend.Eligible(r.requirement(c)) }))
+	r.judge(slices.ContainsFunc(classes, func(c Class) bool { return r.backend.Eligible(r.requirement(c)) }))
 }
 
-// tell takes in whether a replica is eligible. Before every node was sampled once nobody
+// judge takes in whether a replica is eligible. Before every node was sampled once nobody
 // knows (REQ-D1).
-func (r *Router) tell(eligible bool) {
+func (r *Router) judge(eligible bool) {
 	sampled := eligible || r.backend.Sampled()
 	r.mu.Lock()
 	r.mu.started = r.mu.started || sampled
@@ -200,11 +215,9 @@ func (r *Router) tell(eligible bool) {
 		return
 	}
 	r.withheld.Store(m.withheld())
-	e := ModeChange{From: from, To: m.mode(), Given: slices.Clone(m.order[:m.given]), At: time.Now()}
+	e := m.change(from)
 	r.mu.Unlock()
-	if f := r.settings.Load().Observer.OnMode; f != nil {
-		f(e)
-	}
+	tell(r, "OnMode", r.settings.Load().Observer.OnMode, e)
 }
 
 // requirement is what a read of a class asks of a replica.
@@ -232,20 +245,21 @@ type Stats struct {
 	Mode         Mode
 	Withheld     []Class       // classes that the replicas do not serve
 	DegradedFor  time.Duration // in all, until now
-	BudgetTokens float64
-	InFallback   int // fall-back reads that run
+	BudgetTokens float64       // that a critical read could draw from now
+	InFallback   int           // fall-back reads that run
 	// Reads counts answers by class and source.
 	Reads map[Class]map[Source]uint64
 	// Refused counts refusals by class.
 	Refused map[Class]uint64
 	Late    uint64 // answers of late replicas, which Reads counts as of a replica
 	Unknown uint64 // reads of endpoints that are not registered
+	Faults  uint64 // panics of the Cache and the Observer
 }
 
 // Stats returns what the Router counted.
 func (r *Router) Stats() Stats {
 	s := Stats{
-		BudgetTokens: r.budget.Tokens(), InFallback: r.room.Stats().InFlight, Unknown: r.unknown.Load(), Late: r.late.Load(),
+		BudgetTokens: r.budget.Tokens(), InFallback: r.room.Stats().InFlight, Unknown: r.unknown.Load(), Late: r.late.Load(), Faults: r.faults.Load(),
 		Reads: map[Class]map[Source]uint64{}, Refused: map[Class]uint64{},
 	}
 	for c := Critical; c < classes; c++ {
@@ -275,8 +289,8 @@ func (r *Router) warn(before map[string]uint64) map[string]uint64 {
 		n := s.endpoints[name].reads.Load()
 		counts[name] = n
 		rate := float64(n-min(before[name], n)) / (time.Duration(looksPerRate) * lookEvery).Seconds()
-		if f := s.Observer.OnOverBudget; f != nil && rate > budget {
-			f(OverBudget{Endpoint: name, Rate: rate, Budget: budget})
+		if rate > budget {
+			tell(r, "OnOverBudget", s.Observer.OnOverBudget, OverBudget{Endpoint: name, Rate: rate, Budget: budget})
 		}
 	}
 	return counts

@@ -11,11 +11,11 @@ import (
 const (
 	// DefaultAwait is how long Set.Await waits by default.
 	DefaultAwait = 250 * time.Millisecond
-	// awaitPause is the least interval between samples of a replica while reads wait, however many.
-	awaitPause = 10 * time.Millisecond
-	// awaitShare is how many times as long as a sample takes the interval is at least, so that
+	// leastPause is the least interval between samples of a replica while reads wait, however many.
+	leastPause = 10 * time.Millisecond
+	// pauseShare is how many times as long as a sample takes the interval is at least, so that
 	// a replica under strain is sampled less.
-	awaitShare = 10
+	pauseShare = 10
 )
 
 // watch lets reads wait for what the samplers see, and the samplers know that somebody
@@ -117,7 +117,7 @@ func (n *node) hurries() bool {
 
 // awaitPause is the interval between its samples while reads wait.
 func (n *node) awaitPause() time.Duration {
-	return max(awaitPause, awaitShare*time.Duration(n.view.Load().took))
+	return max(leastPause, pauseShare*time.Duration(n.view.Load().took))
 }
 
 // awaitSample asks again after each sample. Each wait ends by a sample, the limit, the

@@ -21,8 +21,18 @@ type looks struct {
 	gap       gap    // the last time for which the primary was not seen
 }
 
-// gap is from the last good look at the primary before it was lost to the return of the first one after that.
-type gap struct{ from, to int64 }
+// gap is from the last good look at the primary before it was lost to the return of the first one after that, which
+// found it at position.
+type gap struct {
+	from, to int64
+	position uint64
+}
+
+// opaque tells whether a look at a replica says nothing of what the primary has written since the gap: it is from before, or the
+// replica's receiver has not come back yet, for which it is given the grace (REQ-R14).
+func (g *gap) opaque(l *lastLook, grace time.Duration) bool {
+	return l.recv < g.to || l.Position < g.position && sub(l.recv, g.from) <= int64(grace)
+}
 
 // suspendJump is a step of the wall clock against the monotonic one that is taken
 // for a suspended machine, whose monotonic clock stood still.
@@ -88,15 +98,18 @@ func (s *Set) recordPrimary(l looked, err error) *view {
 }
 
 // noteGapLocked is for a primary that was lost and is back: what replicas hold of what it has written since, their next
-// samples tell, which are taken at once. Until then their old ones say what they said before (REQ-R14).
+// samples tell, which are taken at once. Until then their old ones say what they said before (REQ-R14), and so do those of a
+// replica that is not connected to it again: what it lacks makes it late as soon as its lag passes the trip threshold.
 func (s *Set) noteGapLocked(l looked) {
 	from := s.primarySeen.Load()
 	if from == never || sub(l.recv, from) <= s.settings.Load().lost() {
 		return
 	}
-	s.looks.gap = gap{from, l.recv}
+	s.looks.gap = gap{from, l.recv, l.Position}
 	for _, n := range *s.replicas.Load() {
-		n.demand.nudge()
+		if n.last.err == nil { // one that did not answer has nothing to tell, and its own way back
+			n.demand.nudge()
+		}
 	}
 }
 
@@ -231,7 +244,7 @@ func (s *Set) judgeLocked(n *node) *view {
 	v.condition, v.detail = s.conditionLocked(n)
 	if last.ok {
 		v.position, v.sampledAt, v.took = last.Position, last.recv, last.recv-last.sent
-		if last.recv < s.looks.gap.to {
+		if s.looks.gap.opaque(last, s.settings.Load().Grace) {
 			v.seen = s.looks.gap.from
 		}
 		v.system, v.timeline, v.pace = last.SystemID, last.timeline, last.pace

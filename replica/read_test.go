@@ -359,6 +359,20 @@ func TestConfigFaultsAllAtOnce(t *testing.T) {
 	}
 }
 
+// What NewSet would say of settings is told without nodes, and those that it takes are fine.
+func TestCheckSettings(t *testing.T) {
+	faulty := replica.Settings{Trip: 100 * ms, Reenter: 200 * ms, Breaches: -1, Open: breaker.Backoff{Base: -time.Second}}
+	err := replica.CheckSettings(faulty, 65)
+	for _, part := range []string{"Reenter is 200ms", "Breaches is -1", "Base", "Replicas has 65 nodes"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q:\n%v", part, err)
+		}
+	}
+	if err := replica.CheckSettings(replica.Settings{}, 64); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+}
+
 // REQ-R12: a read that asks for the primary is refused while the server of that name is in recovery:
 // nothing bounds how old it is. And while it is at its cap (REQ-R17).
 func TestPrimaryOnlyNeedsAPrimary(t *testing.T) {
@@ -438,4 +452,73 @@ func TestPrimaryComesBack(t *testing.T) {
 			t.Errorf("verified again after %v", took)
 		}
 	})
+}
+
+// REQ-R14: the replicas of a primary that comes back connect to it again a while later than we do. Samples from between are
+// no reason to refuse a read that accepts an unverified answer, until what they lack makes them late.
+func TestReplicasConnectAgainLaterThanWeDo(t *testing.T) {
+	inBubble(t, 2, nil, func(c *cluster) {
+		c.writing(3*time.Second, c.r...)
+		c.primary.fail(errors.New("connection refused"))
+		time.Sleep(5 * time.Second)
+		c.write(c.position(c.primary) + 100) // it has written, and no replica has that
+		c.primary.fail(nil)
+		for c.Stats().Primary.Condition != replica.Fit {
+			time.Sleep(10 * time.Millisecond)
+		}
+		accept, back := replica.Requirement{AcceptUnverified: true}, time.Now()
+		time.Sleep(300 * time.Millisecond) // they were sampled again
+		if got := c.picks(10, accept); got[""] > 0 {
+			_, err := c.Pick(accept)
+			t.Errorf("%v after it came back: %v", time.Since(back), err)
+		}
+		if n := c.Eligible(replica.Requirement{}); n > 0 {
+			t.Errorf("%d replicas are eligible for reads that want a verified bound", n)
+		}
+		time.Sleep(3 * time.Second)
+		if got := c.picks(10, accept); got[""] < 10 {
+			t.Errorf("%v after it came back: got %v, want every read refused: they are late", time.Since(back), got)
+		}
+	})
+}
+
+// REQ-R9, REQ-R2: a primary that comes back has the replicas sampled at once, but for one that does not answer: that is open, and
+// is tried by its probes and calm samples alone.
+func TestPrimaryComesBackToADeadReplica(t *testing.T) {
+	rarely := func(cfg *replica.Config) {
+		cfg.Calm, cfg.Fast, cfg.SampleTimeout = 3*time.Minute, 3*time.Minute, time.Second
+		cfg.Open = breaker.Backoff{Base: 10 * time.Hour, Max: 10 * time.Hour}
+	}
+	inBubble(t, 2, rarely, func(c *cluster) {
+		c.r[0].fail(errors.New("connection refused"))
+		time.Sleep(5 * time.Minute)
+		c.primary.fail(errors.New("connection refused"))
+		time.Sleep(time.Minute)
+		c.primary.fail(nil)
+		dead, alive := 0, 0 // samples until just before the primary is seen
+		c.waitFor(5*time.Minute, "the primary is seen", func() bool {
+			if c.Eligible(replica.Requirement{PrimaryOnly: true}) > 0 {
+				return true
+			}
+			dead, alive = c.samplesOf("r1"), c.samplesOf("r2")
+			return false
+		})
+		time.Sleep(5 * ms) // a sample takes no time here
+		c.wantState(0, breaker.Open)
+		if dead, alive = c.samplesOf("r1")-dead, c.samplesOf("r2")-alive; dead != 0 || alive == 0 {
+			c.t.Errorf("samples once the primary is back: %d of the dead replica, %d of the other; want none, and some", dead, alive)
+		}
+	})
+}
+
+// samplesOf counts what was told of a node so far.
+func (c *cluster) samplesOf(name string) (n int) {
+	c.told.Lock()
+	defer c.told.Unlock()
+	for _, s := range c.told.samples {
+		if s.Node == name {
+			n++
+		}
+	}
+	return n
 }

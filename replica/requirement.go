@@ -16,7 +16,7 @@ type Requirement struct {
 	// newest sample has replayed up to it (REQ-R12). The primary holds any position but one of
 	// a newer timeline than it was seen on. A position of another cluster is a *PositionError. Default: none.
 	Position Position
-	// PrimaryOnly asks for the primary; all else but Position is ignored.
+	// PrimaryOnly asks for the primary; all else but Position and Except is ignored.
 	PrimaryOnly bool
 	// AcceptUnverified lets the read use a replica that was fresh when the primary
 	// was last seen, for Config.Grace after that (REQ-R14).

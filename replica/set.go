@@ -38,6 +38,32 @@ type Set struct {
 // NewSet checks the configuration and starts the samplers. It does not wait for
 // them: see Ready. The error joins every fault, each naming its field.
 func NewSet(c Config) (*Set, error) {
+	s, err := prepare(c)
+	if err != nil {
+		return nil, err
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.start(s.primary, s.primaryTurn)
+	for _, n := range *s.replicas.Load() {
+		s.startReplica(n)
+	}
+	return s, nil
+}
+
+// CheckSettings returns the faults for which NewSet would refuse these settings with so many replicas, joined, and
+// starts nothing: for a configuration that is read before there are nodes, or while another one is in use.
+func CheckSettings(s Settings, replicas int) error {
+	nobody := func(context.Context) (Conn, error) { return nil, ErrClosed } // never called
+	c := Config{Primary: Node{Name: "primary", Connect: nobody}, Settings: s}
+	for i := range replicas {
+		c.Replicas = append(c.Replicas, Node{Name: fmt.Sprintf("replica %d", i), Connect: nobody})
+	}
+	_, err := prepare(c)
+	return err
+}
+
+// prepare makes a Set whose samplers have not been started.
+func prepare(c Config) (*Set, error) {
 	st := withDefaults(c.Settings)
 	s := &Set{base: time.Now(), classify: c.Classify, observer: c.Observer}
 	s.settings.Store(&st)
@@ -52,11 +78,6 @@ func NewSet(c Config) (*Set, error) {
 		return nil, err
 	}
 	s.replicas.Store(&nodes)
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.start(s.primary, s.primaryTurn)
-	for _, n := range nodes {
-		s.startReplica(n)
-	}
 	return s, nil
 }
 

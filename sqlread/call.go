@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
@@ -137,7 +138,7 @@ func (c *call) run(st statement) error {
 			return err
 		}
 		if c.s.read && !c.s.choice.Eligible() {
-			return errMoved
+			return route.ErrMoved
 		}
 	}
 	c.stage.Store(uint32(stageRun))
@@ -192,16 +193,14 @@ func (c *call) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.s.read && sqlstate(err) == postgres.ReadOnlyTransaction:
+	case c.s.read && postgres.SQLState(err) == postgres.ReadOnlyTransaction:
 		return &WriteInReadError{Node: c.s.node.Name, Err: err}
 	case stopped(err) && c.timedOut():
 		return timeoutError(c.s.node.Name, c.timeout, err)
-	case ended != nil && !errors.Is(err, ended) && (stopped(err) || isAny(err, errFenced, errMoved, errOtherServer)):
+	case ended != nil && !errors.Is(err, ended) && (stopped(err) || route.Untried(err)):
 		return fmt.Errorf("%w: node %s: %v", ended, c.s.node.Name, err) //nolint:errorlint // may be a driver.ErrBadConn, which database/sql would try again
 	case errors.Is(err, driver.ErrBadConn):
 		return lostError(c.s.node.Name, err)
 	}
 	return err
 }
-
-func isBad(o breaker.Outcome) bool { return o == breaker.Failure || o == breaker.Fatal }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 )
 
 type stateError string
@@ -45,9 +46,9 @@ func TestClassify(t *testing.T) {
 		{"closed", net.ErrClosed, breaker.Failure},
 		{"caller left", context.Canceled, breaker.Ignored},
 		{"deadline", context.DeadlineExceeded, breaker.Ignored},
-		{"fenced", errFenced, breaker.Ignored},
-		{"moved", errMoved, breaker.Ignored},
-		{"other server", errOtherServer, breaker.Ignored},
+		{"fenced", route.ErrFenced, breaker.Ignored},
+		{"moved", route.ErrMoved, breaker.Ignored},
+		{"other server", route.ErrOtherServer, breaker.Ignored},
 		{"panicked", errPanicked, breaker.Ignored},
 		{"unknown", errors.New("odd"), breaker.Ignored},
 	} {

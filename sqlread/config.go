@@ -53,6 +53,9 @@ type Config struct {
 	// SlowCall is how long a call must have lasted for its caller's own deadline to count
 	// as a failure of the node. Default 1 s.
 	SlowCall time.Duration
+	// PositionWait is how long a read that asks for a position waits for a replica to replay
+	// up to it, on each node that it is tried on; see replica.Set.Await. Default 250 ms; negative: it does not wait.
+	PositionWait time.Duration
 	// MaxConnLifetime is how long a connection is used. Default 1 h; negative: for ever.
 	MaxConnLifetime time.Duration
 	// MaxConnIdleTime is how long a connection is kept idle. Default 30 min; negative: for ever.
@@ -61,7 +64,7 @@ type Config struct {
 	// Observer is told what happens in the Set, on the goroutine that makes the event: a
 	// sampler, a timer, or the caller whose failed read opened a breaker. Its functions
 	// must be quick, may read through the DB, and must not call Close, AddReplica,
-	// RemoveReplica or the Set's Reconfigure, Ready and Refresh. Default: nobody.
+	// RemoveReplica or the Set's Reconfigure, Ready, Refresh, Await and Position. Default: nobody.
 	Observer replica.Observer
 }
 
@@ -107,7 +110,7 @@ func (c *Config) faults() error {
 		}
 		seen[n.Name] = field
 	}
-	return errors.Join(append(faults, c.settingsFault())...)
+	return errors.Join(append(faults, replica.CheckSettings(c.Settings, len(c.Replicas)))...)
 }
 
 func (n *Node) fault(field string) error {
@@ -129,19 +132,4 @@ func negative(field string, d, def time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("sqlread: %s %v is negative: use a positive time, or 0 for the default of %v", field, d, def)
-}
-
-// settingsFault is what a Set would say to the rest of c. It is asked with nodes without
-// faults, so that nothing is told twice.
-func (c *Config) settingsFault() error {
-	rc := replica.Config{Primary: replica.Node{Name: defaultPrimaryName, Connect: noConnector}, Settings: c.Settings}
-	for i := range c.Replicas {
-		rc.Replicas = append(rc.Replicas, replica.Node{Name: fmt.Sprintf("replica %d", i), Connect: noConnector})
-	}
-	set, err := replica.NewSet(rc)
-	if err != nil {
-		return err
-	}
-	set.Close()
-	return nil
 }

@@ -42,7 +42,7 @@ type DB struct {
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	cfg.Replicas = slices.Clone(cfg.Replicas)
 	cfg.withDefaults()
-	if err := cfg.faults(); err != nil { //nolint:contextcheck // asks nobody
+	if err := cfg.faults(); err != nil {
 		return nil, err
 	}
 	db := &DB{cfg: cfg}
@@ -84,7 +84,7 @@ func (db *DB) ready(ctx context.Context) error {
 // Reader returns a pool whose calls are reads that ask req of their node. Its transactions
 // are read-only; a write in it fails with ErrWriteInRead. It is one pool for each
 // requirement, made at the first call and closed with the DB: where requirements vary, WithRead
-// costs less. Once the DB is closed its calls fail with replica.ErrClosed.
+// costs less, and a position is best in the context (replica.WithPosition), since no two are alike. Once the DB is closed its calls fail with replica.ErrClosed.
 //
 // With req.PrimaryOnly its calls run in the primary's ordinary sessions, which can write: a
 // write outside of a transaction is executed and not refused.

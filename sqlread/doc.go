@@ -1,5 +1,6 @@
 // Package sqlread is the read path for database/sql: reads from PostgreSQL replicas, and
-// never from one that is late, frozen or dead. It imports no driver.
+// never from one that is late, frozen or dead, unless the read itself accepts a late one
+// (AcceptLate in its Requirement; ReadInfo.Late says that it did). It imports no driver.
 //
 // [Open] makes one pool for the primary and one for each replica, from the driver's own
 // [driver.Connector], and a [replica.Set] that watches them in the background. The [DB] is
@@ -18,9 +19,13 @@
 // delivered is tried once on another replica, within its caller's deadline, when the
 // failure says that the node is not serving (REQ-R6). Never after that, never in a
 // transaction once BEGIN has succeeded or on a [sql.Conn] that has its session, never a write.
-// A replica whose breaker is open is not dialled for a request, and its idle connections
+// A replica whose breaker is open is not dialled for a request that wants a fresh one, and its idle connections
 // are closed (REQ-R7). Where the driver says by [driver.ErrBadConn] that a statement was not
 // sent, another connection of the same node is taken, as database/sql does, for writes too.
+//
+// To read one's own write from a replica, take a position after the commit ([DB.Set], then [replica.Set.Position])
+// and read under [replica.WithPosition]: the read goes to a replica that has replayed it, waits for one for up to
+// [Config.PositionWait], and then fails with [replica.ErrBehind] (REQ-R12). A transaction or [sql.Conn] that has its session stays there.
 //
 // A new connection to a replica is used only if it leads to the server that the sampler
 // sees. Its session is made read-only, so that a write fails also on a server that was

@@ -17,12 +17,6 @@ var (
 )
 
 var (
-	// errFenced refuses a connection to a node whose breaker does not admit reads.
-	errFenced = errors.New("sqlread: not connecting: the breaker of this replica is not closed")
-	// errOtherServer refuses a connection that leads to another server than the node's sampler sees.
-	errOtherServer = errors.New("sqlread: a connection led to another server than the one that was sampled")
-	// errMoved gives back a connection whose node became ineligible while the read waited for it.
-	errMoved = errors.New("sqlread: the replica became ineligible while the read waited for a connection")
 	// errConnect is a connection that could not be made.
 	errConnect = errors.New("sqlread: no connection")
 	// errTimedOut is the cause of a call's end by its timeout.
@@ -30,7 +24,6 @@ var (
 	// errPanicked finishes a call whose statement panicked, or left by runtime.Goexit. It
 	// says nothing about the node.
 	errPanicked = errors.New("sqlread: the statement panicked")
-	errNoNode   = errors.New("sqlread: no node here")
 )
 
 // WriteInReadError tells that a write was sent as a read. Such a call is never tried
@@ -66,12 +59,4 @@ func timeoutError(node string, d time.Duration, err error) error {
 // lostError hides a driver.ErrBadConn from database/sql, which would run the statement again.
 func lostError(node string, err error) error {
 	return fmt.Errorf("sqlread: node %s: connection lost: %v", node, err) //nolint:errorlint // not to be found by database/sql
-}
-
-// secondTryError keeps both errors of a read that was tried twice, or that found no second node.
-func secondTryError(first, second error) error {
-	if first == nil {
-		return second
-	}
-	return fmt.Errorf("%w (before that: %w)", second, first)
 }

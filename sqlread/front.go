@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -39,10 +40,10 @@ func (f *front) Close() error {
 }
 
 // intent is what ctx and the front say about a call.
-func (f *front) intent(ctx context.Context) intent {
-	in := *intentOf(ctx)
+func (f *front) intent(ctx context.Context) route.Intent {
+	in := *route.Of(ctx, intentKey{})
 	if f.reader {
-		in.read, in.req = true, f.req
+		in.Read, in.Req = true, f.req
 	}
 	return in
 }
@@ -128,8 +129,8 @@ func (c *conn) Prepare(q string) (driver.Stmt, error) {
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	in := c.front.intent(ctx)
 	opts.ReadOnly = opts.ReadOnly || c.front.reader
-	in.read = opts.ReadOnly
-	in.req.PrimaryOnly = in.req.PrimaryOnly || sql.IsolationLevel(opts.Isolation) == sql.LevelSerializable
+	in.Read = opts.ReadOnly
+	in.Req.PrimaryOnly = in.Req.PrimaryOnly || sql.IsolationLevel(opts.Isolation) == sql.LevelSerializable
 	st := &beginning{opts: opts}
 	call, err := c.do(ctx, in, st)
 	if err != nil {

@@ -4,53 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
 // ReadInfo tells the caller of one read which node it was sent to. It is written
 // while the call runs: use one for each call at a time.
-type ReadInfo struct {
-	// Node is the name of the node; of the last one if the read was tried twice.
-	Node string
-	// Primary says that the node is the primary.
-	Primary bool
-	// Lo and Hi bound the node's staleness as of PickedAt; Hi is replica.Never if there is no bound.
-	Lo, Hi time.Duration
-	// PickedAt is when the node was picked.
-	PickedAt time.Time
-	// Unverified says that the bound could not be verified (REQ-R14).
-	Unverified bool
-	// Late says that the node is a late replica, which the read accepts (Requirement.AcceptLate).
-	Late bool
-	// Attempts counts the nodes that the statement was tried on: 1, or 2 after a
-	// failure; 0 if no node could be picked.
-	Attempts int
-}
-
-// intent is what a context says about the calls made under it.
-type intent struct {
-	read    bool
-	req     replica.Requirement
-	info    *ReadInfo
-	timeout time.Duration // 0: Config.CallTimeout; negative: none
-}
+type ReadInfo = replica.ReadInfo
 
 type intentKey struct{}
 
-// intentOf never returns nil; the result is not to be changed.
-func intentOf(ctx context.Context) *intent {
-	if in, ok := ctx.Value(intentKey{}).(*intent); ok {
-		return in
-	}
-	return &noIntent
-}
-
-var noIntent intent //nolint:gochecknoglobals // the zero intent, never written
-
-func withIntent(ctx context.Context, change func(*intent)) context.Context {
-	in := *intentOf(ctx)
-	change(&in)
-	return context.WithValue(ctx, intentKey{}, &in)
+func withIntent(ctx context.Context, change func(*route.Intent)) context.Context {
+	return route.With(ctx, intentKey{}, change)
 }
 
 // WithRead makes the calls of a DB under ctx reads with this requirement, and gives it
@@ -60,32 +25,16 @@ func withIntent(ctx context.Context, change func(*intent)) context.Context {
 // With req.PrimaryOnly such calls run in the primary's ordinary sessions, which can
 // write: a write in one is executed and not refused with ErrWriteInRead.
 func WithRead(ctx context.Context, req replica.Requirement) context.Context {
-	return withIntent(ctx, func(in *intent) { in.read, in.req = true, req })
+	return withIntent(ctx, func(in *route.Intent) { in.Read, in.Req = true, req })
 }
 
 // WithInfo has the reads under ctx fill in info; writes leave it alone.
 func WithInfo(ctx context.Context, info *ReadInfo) context.Context {
-	return withIntent(ctx, func(in *intent) { in.info = info })
+	return withIntent(ctx, func(in *route.Intent) { in.Info = info })
 }
 
 // WithCallTimeout sets the call timeout of the calls under ctx in place of
 // Config.CallTimeout, which 0 means. Negative: none.
 func WithCallTimeout(ctx context.Context, d time.Duration) context.Context {
-	return withIntent(ctx, func(in *intent) { in.timeout = d })
-}
-
-func (in *intent) picked(choice *replica.Choice) {
-	if in.info == nil {
-		return
-	}
-	in.info.Node, in.info.Primary, in.info.Unverified = choice.Name(), choice.Primary(), choice.Unverified()
-	in.info.Lo, in.info.Hi = choice.Staleness()
-	in.info.PickedAt = choice.At()
-	in.info.Late = choice.Late()
-}
-
-func (in *intent) attempts(n int) {
-	if in.info != nil {
-		in.info.Attempts = n
-	}
+	return withIntent(ctx, func(in *route.Intent) { in.Timeout = d })
 }

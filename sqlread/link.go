@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/breakwater-go/breakwater/replica/postgres"
 )
 
 // maxPrepared bounds the statements that one connection keeps prepared; past it the one
@@ -146,7 +148,7 @@ func (l *link) statement(ctx context.Context, sql string) (nativeStmt, error) {
 // more, or its tables have changed.
 func (l *link) forgetIfGone(sql string, err error) {
 	const notKnown, planChanged = "26000", "0A000"
-	if code := sqlstate(err); code == notKnown || code == planChanged {
+	if code := postgres.SQLState(err); code == notKnown || code == planChanged {
 		l.forget(sql)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica"
 	"github.com/breakwater-go/breakwater/replica/postgres"
 )
@@ -59,13 +60,13 @@ func (n *node) watch() replica.Node {
 // Connect makes a connection of the pool (REQ-R7).
 func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 	if !isCheck(ctx) && !n.admits(ctx) {
-		return nil, errFenced
+		return nil, route.ErrFenced
 	}
 	reached(ctx, stageConnect)
 	ctx, cancel := context.WithTimeout(ctx, n.db.cfg.ConnectTimeout)
 	defer cancel()
 	l, err := within(ctx, n.dial)
-	if err != nil && sqlstate(err) == "" && !errors.Is(err, errOtherServer) {
+	if err != nil && postgres.SQLState(err) == "" && !errors.Is(err, route.ErrOtherServer) {
 		err = fmt.Errorf("%w to %s: %w", errConnect, n.Name, err)
 	}
 	if err != nil {
@@ -107,7 +108,7 @@ func (n *node) Driver() driver.Driver { return n.Connector.Driver() }
 func (n *node) confirm(ctx context.Context, l *link) error {
 	instance, err := l.instance(ctx)
 	if err == nil && n.joined.Load() && !n.db.set.Confirm(n.Name, instance) {
-		return errOtherServer
+		return route.ErrOtherServer
 	}
 	return err
 }

@@ -35,9 +35,6 @@ func (n *node) sample(ctx context.Context) (replica.Conn, error) {
 	return s, nil
 }
 
-// noConnector stands in where no node is asked.
-func noConnector(context.Context) (replica.Conn, error) { return nil, errNoNode }
-
 // single is the connector of a pool with one connection.
 type single struct {
 	link *link

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -47,7 +48,7 @@ func (s *session) drop() {
 
 // note takes down the outcome of one call.
 func (s *session) note(o breaker.Outcome, err error) {
-	if isBad(s.outcome) && (!isBad(o) || s.outcome == breaker.Fatal) {
+	if route.IsBad(s.outcome) && (!route.IsBad(o) || s.outcome == breaker.Fatal) {
 		return
 	}
 	s.outcome, s.err = o, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,7 +28,7 @@ Exit status:
   0    the file is fine
   1    it has a fault, or cannot be read, or with --connect a node is not as it must be
   2    wrong usage
-  130  interrupted while it was connecting`
+  130  interrupted`
 
 func newCheck(out, errOut io.Writer) *cobra.Command {
 	var connect bool
@@ -53,15 +54,18 @@ func newCheck(out, errOut io.Writer) *cobra.Command {
 func oneFile(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usageError{fmt.Errorf("%s: no file; name the configuration file, see %s --help", c.CommandPath(), c.CommandPath())}
+		return usageError{fmt.Errorf("no file: name the configuration file, see %s --help", c.CommandPath())}
 	case len(args) > 1:
-		return usageError{fmt.Errorf("%s: unexpected argument %q; give one file, see %s --help", c.CommandPath(), args[1], c.CommandPath())}
+		return usageError{fmt.Errorf("unexpected argument %q: give one file, see %s --help", args[1], c.CommandPath())}
 	}
 	return nil
 }
 
 func check(ctx context.Context, file string, connect bool, out, errOut io.Writer) error {
-	c, err := config.Load(file) //nolint:contextcheck // it waits for nothing but the disk
+	c, err := load(ctx, file)
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
 	if err != nil {
 		fmt.Fprintln(errOut, err)
 		return errFailed
@@ -74,6 +78,23 @@ func check(ctx context.Context, file string, connect bool, out, errOut io.Writer
 		return err
 	}
 	return checkNodes(ctx, c, connectWithin, out, errOut)
+}
+
+// load waits for a file, which may be a pipe that nobody writes, until ctx ends.
+func load(ctx context.Context, file string) (*config.Config, error) {
+	var c *config.Config
+	loaded := make(chan error, 1)
+	go func() { //nolint:contextcheck // opening a pipe takes no context
+		var err error
+		c, err = config.Load(file)
+		loaded <- err
+	}()
+	select {
+	case err := <-loaded:
+		return c, err
+	case <-ctx.Done():
+		return nil, errInterrupted
+	}
 }
 
 // holds says in words what a file has.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,8 +57,8 @@ func TestCheck(t *testing.T) {
 		{"nothing to connect to", []string{"--connect", settings}, exitFailed, "", settings + ":1:1: primary is missing: ", 1},
 		{"no such file", []string{dir + "/none.yaml"}, exitFailed, "", dir + "/none.yaml:1:1: the file cannot be read, ", 1},
 		{"a directory", []string{dir}, exitFailed, "", dir + ":1:1: the file is a directory", 1},
-		{"no file", nil, exitUsage, "", "breakwater: breakwater check: no file; ", 1},
-		{"two files", []string{blockFile, faultyFile}, exitUsage, "", `breakwater: breakwater check: unexpected argument "` + faultyFile, 1},
+		{"no file", nil, exitUsage, "", "breakwater: no file: name ", 1},
+		{"two files", []string{blockFile, faultyFile}, exitUsage, "", `breakwater: unexpected argument "` + faultyFile, 1},
 		{"an unknown flag", []string{"--frobnicate", blockFile}, exitUsage, "", "breakwater: unknown flag: --frobnicate; see breakwater check --help", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,4 +189,22 @@ func TestFaultsOfADial(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// A file that nobody writes, a pipe for one, is waited for until a signal ends the wait.
+func TestInterruptWhileReading(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := check(ctx, pipe, false, io.Discard, io.Discard); !errors.Is(err, errInterrupted) {
+		t.Errorf("got %v, want errInterrupted", err)
+	}
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // lets the reader go
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
 }

@@ -48,7 +48,7 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: "Run a primary with replicas on loopback, or consumers, send traffic through the library, break things",
-		Long:  fmt.Sprintf(longHelp, scenarioList(), emitScenarioList(), strings.Join(emitlab.Policies(), ", ")),
+		Long:  fmt.Sprintf(longHelp, scenarioList(false), scenarioList(true), strings.Join(emitlab.Policies(), ", "), emitScenarioList()),
 		Args:  cobra.ArbitraryArgs, // refused by check, beside all other faults
 		RunE: func(c *cobra.Command, args []string) error {
 			f.parsed(c, args)
@@ -88,32 +88,40 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 
 const longHelp = `Run a primary with replicas on loopback, send traffic through the library, and break things.
 
-Scenarios, and how long they last without --for (in those with one fault until it is mended;
-they end when the replica takes reads again):
-%[1]s
-Scenarios of consumers, and how long the outage lasts without --for. They need no fleet; --policies compares the
-library with what people have today (%[3]s):
-%[2]s
+Scenarios, and how long they last without --for. In those with one fault that is until it is mended: the run
+goes on until the replicas take reads again.
+%s
+
+With classes of reads, critical, degradable and sheddable ones (docs/degraded.md):
+%s
+
+Of consumers that get triggers, with the length of the outage. They need no fleet; --policies compares the
+library with what people have today (%s):
+%s
+
 Exit status:
   0    the scenario's expectations held, or traffic without a scenario was ended
   1    an expectation did not hold, or the lab could not run
   2    wrong usage
   130  a scenario was interrupted and not judged; or a second signal ended the process at once`
 
-func scenarioList() string {
+// scenarioList is a line for each scenario whose reads have classes, or have none.
+func scenarioList(withClasses bool) string {
 	var b strings.Builder
 	for _, s := range lab.Scenarios() {
-		fmt.Fprintf(&b, "  %-12s %2.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
+		if s.WithClasses() == withClasses {
+			fmt.Fprintf(&b, "  %-15s %3.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
+		}
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func emitScenarioList() string {
 	var b strings.Builder
 	for _, s := range emitlab.Scenarios() {
-		fmt.Fprintf(&b, "  %-18s %2.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
+		fmt.Fprintf(&b, "  %-18s %3.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // parsed notes what only the command knows once its flags are read.
@@ -288,5 +296,6 @@ func introduce(w io.Writer, fleet lab.Fleet) {
 	fmt.Fprintf(w, "Try, in another terminal, and watch %s leave and come back:\n", nodes[1].Name)
 	fmt.Fprintf(w, "  psql '%s' -c 'select pg_wal_replay_pause()'\n", nodes[1].AdminDSN)
 	fmt.Fprintf(w, "  psql '%s' -c 'select pg_wal_replay_resume()'\n", nodes[1].AdminDSN)
+	fmt.Fprintf(w, "The other replicas take the same with their ports. Programs of yours may use the fleet too: its role may create tables.\n")
 	fmt.Fprintf(w, "Ctrl-C ends the lab and removes everything.\n\n")
 }

@@ -114,6 +114,7 @@ func TestWrongUsage(t *testing.T) {
 		{"no directory", []string{"lab", "--headless", "--dir", empty + "/none"}, []string{"--dir", "existing directory"}},
 		{"JSON in a table", []string{"lab", "--json"}, []string{"--json", "--headless"}},
 		{"zeros", []string{"lab", "--headless", "--rate", "0", "--for", "0s"}, []string{`--rate "0"`, `--for "0s"`}},
+		{"too few reads", []string{"lab", "--headless", "--scenario", "all-lagging", "--rate", "50"}, []string{"--rate 50", "at least 300"}},
 		{"too short", []string{"lab", "--headless", "--scenario", "frozen", "--for", "2s"}, []string{"--for 2s", "at least 10s"}},
 		{"too few", []string{"lab", "--headless", "--scenario", "frozen", "--replicas", "1"}, []string{"--replicas 1", "at least 2"}},
 		{"a fleet for consumers", []string{
@@ -162,10 +163,11 @@ func TestVersionHelpAndCompletion(t *testing.T) {
 	}{
 		{[]string{"version"}, "breakwater "},
 		{[]string{"--version"}, "breakwater "},
-		{[]string{"lab", "--help"}, "one-lagging  12s"},
+		{[]string{"lab", "--help"}, "one-lagging      12s"},
+		{[]string{"lab", "--help"}, "primary-restart  12s"}, // the longest name, in its column
 		{[]string{"lab", "--help"}, "130  a scenario was interrupted"},
 		{[]string{"help", "lab"}, "one-lagging"},
-		{[]string{"help", "lab"}, "slow-consumer      30s"},
+		{[]string{"help", "lab"}, "slow-consumer       30s"},
 		{[]string{"help", "lab"}, "(none, timeout, errors, latency)"},
 		{[]string{"__complete", "lab", "--scenario", "hang"}, "hanging-consumer"},
 		{[]string{"check", "--help"}, "FILE:LINE:COLUMN"},

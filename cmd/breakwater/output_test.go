@@ -16,6 +16,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -70,6 +71,35 @@ func TestTable(t *testing.T) {
 
 func terminal(width, height int) func() (int, int) {
 	return func() (int, int) { return width, height }
+}
+
+// With classes the table shows where each had its answers from, in rows that fit the smallest usual terminal (REQ-D7).
+func TestTableShowsTheClasses(t *testing.T) {
+	var out bytes.Buffer
+	tb := newTable(&out, "all-lagging", terminal(80, 24))
+	l := aLive()
+	l.Second.Path = &lab.SecondPath{
+		Mode: readpath.Recovering, BudgetTokens: 21, Withheld: []readpath.Class{readpath.Degradable, readpath.Sheddable},
+		ByClass: map[readpath.Class]*lab.BySource{readpath.Critical: {Primary: 180, Failed: 360}, readpath.Degradable: {Cache: 999}},
+	}
+	tb.live(l)
+	for _, want := range []string{
+		"read path recovering, 21 budget tokens, no replicas for degradable, sheddable\n",
+		"ANSWERS/s    REPLICA  PRIMARY    CACHE  DEFAULT     SHED   FAILED\n",
+		"critical           0      180        0        0        0      360\n",
+		"degradable         0        0      999        0        0        0\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("table lacks %q:\n%s", want, out.String())
+		}
+	}
+	given := lab.ModeLine{From: readpath.Recovering, To: readpath.Recovering, Given: []readpath.Class{readpath.Critical, readpath.Degradable}}
+	if got, want := describe(given), "read path  recovering, replicas for critical, degradable"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q at its end", got, want)
+	}
+	if got := out.String(); strings.Contains(got, "sheddable  ") {
+		t.Errorf("a class without reads has a row:\n%s", got)
+	}
 }
 
 // A half-open breaker's newest reason is that its open period is over; what a person asks is

@@ -12,6 +12,7 @@ import (
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/emitlab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
+	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
 )
 
@@ -130,13 +131,24 @@ func (t *table) head(l lab.Live) []string {
 			s.Reads, number(s.P50), number(s.P99), s.Errors, s.Commits),
 		fmt.Sprintf("primary: %d reads/s, %d connections", s.PrimaryReads, l.PrimaryConnections),
 	}
-	if s.Path != nil {
-		lines = append(lines, describePath(s))
-	}
 	if s.Errors > 0 {
 		lines = append(lines, "first error: "+s.FirstError)
 	}
+	if s.Path != nil {
+		lines = append(append(lines, "", describePath(s.Path)), answers(s.Path)...)
+	}
 	return append(lines, "")
+}
+
+// answers are where each class had its answers from in the last second.
+func answers(p *lab.SecondPath) []string {
+	lines := []string{fmt.Sprintf("%-11s %8s %8s %8s %8s %8s %8s", "ANSWERS/s", "REPLICA", "PRIMARY", "CACHE", "DEFAULT", "SHED", "FAILED")}
+	for _, c := range []readpath.Class{readpath.Critical, readpath.Degradable, readpath.Sheddable} {
+		if by := p.ByClass[c]; by != nil {
+			lines = append(lines, fmt.Sprintf("%-11v %8d %8d %8d %8d %8d %8d", c, by.Replica, by.Primary, by.Cache, by.Default, by.Shed, by.Failed))
+		}
+	}
+	return lines
 }
 
 // rows are a replica's line and, while its breaker is not closed, why it was opened.

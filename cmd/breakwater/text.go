@@ -53,8 +53,11 @@ func describeEvent(l lab.Line) string {
 		return stamp(l.T) + s
 	case lab.ModeLine:
 		s := fmt.Sprintf("read path  %v → %v", l.From, l.To)
+		if l.From == l.To {
+			s = fmt.Sprintf("read path  %v", l.To)
+		}
 		if l.To == readpath.Recovering {
-			s += fmt.Sprintf(": %v reads have the replicas again", l.Given)
+			s += ", replicas for " + classNames(l.Given)
 		}
 		return stamp(l.T) + s
 	case lab.ErrorLine:
@@ -73,7 +76,7 @@ func describeSecond(l lab.SecondLine) string {
 		fmt.Fprintf(&b, " %s %v %s %d;", name, n.State, interval(n.Lo, n.Hi), n.Reads)
 	}
 	if l.Path != nil {
-		b.WriteString(" " + describePath(l) + ";")
+		b.WriteString(" " + describePath(l.Path) + "; " + describeSources(l.BySource) + ";")
 	}
 	if l.FirstError != "" {
 		b.WriteString(" first error: " + l.FirstError)
@@ -81,11 +84,27 @@ func describeSecond(l lab.SecondLine) string {
 	return strings.TrimSuffix(b.String(), ";")
 }
 
-// describePath is how the read path stands, and where the second's answers came from.
-func describePath(l lab.SecondLine) string {
-	s, by := fmt.Sprintf("read path %v, %.0f budget tokens", l.Path.Mode, l.Path.BudgetTokens), l.BySource
-	return s + fmt.Sprintf("; by replicas %d, primary %d, cache %d, default %d, shed %d, failed %d",
+// describePath is how the read path stands.
+func describePath(p *lab.SecondPath) string {
+	s := fmt.Sprintf("read path %v, %.0f budget tokens", p.Mode, p.BudgetTokens)
+	if len(p.Withheld) > 0 {
+		s += ", no replicas for " + classNames(p.Withheld)
+	}
+	return s
+}
+
+// describeSources is where a second's answers came from.
+func describeSources(by lab.BySource) string {
+	return fmt.Sprintf("by replicas %d, primary %d, cache %d, default %d, shed %d, failed %d",
 		by.Replica, by.Primary, by.Cache, by.Default, by.Shed, by.Failed)
+}
+
+func classNames(classes []readpath.Class) string {
+	names := make([]string, len(classes))
+	for i, c := range classes {
+		names[i] = c.String()
+	}
+	return strings.Join(names, ", ")
 }
 
 func describeSummary(s lab.Summary) string {
@@ -95,12 +114,15 @@ func describeSummary(s lab.Summary) string {
 		s.Fleet, s.Reads, by.Replica, by.Primary, by.Cache, by.Default, by.Shed, by.Failed, s.Commits, s.Transitions, s.Faults)
 	fmt.Fprintf(&b, "answers too old and not flagged: %d (oldest answer %s ms); reads sent to a late replica: %d; bounds broken: %d of %d\n",
 		s.StaleUnflagged, plain(s.MaxStaleness), s.LateReplicaReads, s.BoundViolations, s.BoundSamples)
+	if s.Refused > 0 {
+		fmt.Fprintf(&b, "refused by the library, of those shed and failed: %d\n", s.Refused)
+	}
 	if s.FallbackReads > 0 {
 		fmt.Fprintf(&b, "reads sent to the primary: %d, intervals over their budget: %d; critical answers that were stale: %d; answers older than they said: %d\n",
 			s.FallbackReads, s.BudgetViolations, s.CriticalStale, s.AgeViolations)
 	}
 	if len(s.Modes) > 0 {
-		fmt.Fprintf(&b, "read path: normal → %s, degraded for %s s\n", strings.Join(s.Modes, " → "), plain(s.DegradedMS/1000))
+		fmt.Fprintf(&b, "read path: normal → %s; not normal for %s s\n", strings.Join(s.Modes, " → "), plain(s.DegradedMS/1000))
 	}
 	if s.OwnReads > 0 {
 		fmt.Fprintf(&b, "own writes read: %d, missing: %d, served by replicas: %d\n", s.OwnReads, s.OwnMisses, s.OwnByReplica)

@@ -22,11 +22,11 @@ import (
 
 // Config says what a Cache holds. A bound is required: exactly one of the first two.
 type Config struct {
-	// MaxEntries is how many answers it holds, at least 1.
+	// MaxEntries is how many answers it holds, at least 1. Default: MaxWeight is the bound.
 	MaxEntries int
-	// MaxWeight is what Weigh may add up to, at least 1.
+	// MaxWeight is what Weigh may add up to, at least 1. Default: MaxEntries is the bound.
 	MaxWeight uint64
-	// Weigh is the weight of an answer, bytes for one; at least 1. Required with MaxWeight.
+	// Weigh is the weight of an answer, in bytes, say; 0 counts as 1. Called concurrently. Required with MaxWeight, else nil.
 	Weigh func(readpath.CacheKey, readpath.Entry) uint32
 	// MaxAge drops what was put in so long ago. Default: 1h; negative: never. What a read accepts is
 	// readpath's DegradablePolicy.MaxAge, counted from the moment for which the answer is known to be current.
@@ -47,7 +47,10 @@ func New(c Config) (*Cache, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	o := &otter.Options[readpath.CacheKey, readpath.Entry]{MaximumSize: c.MaxEntries, MaximumWeight: c.MaxWeight, Weigher: c.Weigh}
+	o := &otter.Options[readpath.CacheKey, readpath.Entry]{MaximumSize: c.MaxEntries, MaximumWeight: c.MaxWeight}
+	if c.Weigh != nil {
+		o.Weigher = func(k readpath.CacheKey, e readpath.Entry) uint32 { return max(c.Weigh(k, e), 1) } // otter does not evict what weighs nothing
+	}
 	if c.MaxAge == 0 {
 		c.MaxAge = defaultMaxAge
 	}
@@ -55,7 +58,10 @@ func New(c Config) (*Cache, error) {
 		o.ExpiryCalculator = otter.ExpiryWriting[readpath.CacheKey, readpath.Entry](c.MaxAge)
 	}
 	entries, err := otter.New(o)
-	return &Cache{entries}, err
+	if err != nil {
+		return nil, fmt.Errorf("ottercache: %w", err)
+	}
+	return &Cache{entries}, nil
 }
 
 func (c Config) check() error {
@@ -82,10 +88,12 @@ func (c *Cache) Get(key readpath.CacheKey) (readpath.Entry, bool) { return c.ent
 // Set keeps an answer, unless one is there that is known to be current for a later moment: of two
 // readers the slower one must not put the older answer back.
 func (c *Cache) Set(key readpath.CacheKey, e readpath.Entry) {
-	if old, ok := c.entries.GetIfPresent(key); ok && old.Current.After(e.Current) {
-		return
-	}
-	c.entries.Set(key, e)
+	c.entries.Compute(key, func(old readpath.Entry, ok bool) (readpath.Entry, otter.ComputeOp) {
+		if ok && old.Current.After(e.Current) {
+			return old, otter.CancelOp
+		}
+		return e, otter.WriteOp
+	})
 }
 
 // Close ends otter's background goroutine, which drops what is too old. The cache can still be used, and

@@ -4,16 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/lib/pq"
 
 	"github.com/breakwater-go/breakwater/internal/fleet"
+	"github.com/breakwater-go/breakwater/internal/fleettest"
 	"github.com/breakwater-go/breakwater/internal/leaks"
 )
 
@@ -24,25 +23,12 @@ const schema = `CREATE TABLE item (id bigserial PRIMARY KEY, note text NOT NULL 
 CREATE TABLE tick (n bigint NOT NULL)`
 
 func TestMain(m *testing.M) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	var err error
-	pg, err = fleet.Start(ctx, fleet.Config{Replicas: 2, SQL: runSQL})
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) // never skipped: the error says what to install
-	}
-	code := 1
-	if err = runSQL(context.Background(), dsn("primary"), schema); err == nil {
-		code = m.Run()
-	}
-	if e := pg.Close(); e != nil {
-		err, code = e, 1
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(leaks.Check(code))
+	os.Exit(leaks.Check(fleettest.Main(m, fleet.Config{Replicas: 2, SQL: runSQL}, begin)))
+}
+
+func begin(f *fleet.Fleet) error {
+	pg = f
+	return runSQL(context.Background(), dsn("primary"), schema)
 }
 
 func runSQL(ctx context.Context, dsn, query string) error {
@@ -56,14 +42,7 @@ func runSQL(ctx context.Context, dsn, query string) error {
 	return err
 }
 
-func nodeOf(name string) fleet.Node {
-	for _, n := range pg.Nodes() {
-		if n.Name == name {
-			return n
-		}
-	}
-	panic("no node " + name)
-}
+func nodeOf(name string) fleet.Node { return fleettest.Node(pg, name) }
 
 func dsn(name string) string { return nodeOf(name).DSN }
 

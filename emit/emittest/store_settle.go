@@ -13,21 +13,23 @@ import (
 func testSettle(t *testing.T, s Store) {
 	t.Helper()
 	d := open(t, s, StoreConfig{})
-	putAll(t, d, letter("delivered", low), letter("failed", low), letter("untouched", low), letter("parked", low))
-	c := claim(t, d, emit.Filter{}, 4)
+	putAll(t, d, letter("delivered", low), letter("failed", low), letter("untouched", low), letter("parked", low), letter("poison", low))
+	c := claim(t, d, emit.Filter{}, 5)
 	at := base.Add(time.Second)
 	settle(t, d,
 		emit.Settlement{Seq: c[0].Seq, Delivered: true, Attempt: emit.Attempt{At: at}},
 		emit.Settlement{Seq: c[1].Seq, Attempt: emit.Attempt{At: at, Err: "no"}, Reason: emit.ReasonFailed, NotBefore: base.Add(time.Hour)},
 		emit.Settlement{Seq: c[2].Seq},
 		emit.Settlement{Seq: c[3].Seq, Attempt: emit.Attempt{At: at, Err: "never"}, Reason: emit.ReasonRejected, Park: true},
+		emit.Settlement{Seq: c[4].Seq, Reason: emit.ReasonPoison, Park: true},
 	)
 	got := list(t, d, emit.Filter{})
-	wantIDs(t, "left", ids(got), "failed untouched parked")
+	wantIDs(t, "left", ids(got), "failed untouched parked poison")
 	wants := []emit.Letter{
 		{Reason: emit.ReasonFailed, Attempts: 1, Last: []emit.Attempt{{At: at, Err: "no"}}, NotBefore: base.Add(time.Hour)},
 		{Reason: emit.ReasonOpen},
 		{Reason: emit.ReasonRejected, Attempts: 1, Last: []emit.Attempt{{At: at, Err: "never"}}, Parked: true},
+		{Reason: emit.ReasonPoison, Parked: true},
 	}
 	for i := range wants {
 		want := &wants[i]

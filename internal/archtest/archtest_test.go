@@ -33,6 +33,7 @@ var rules = []rule{
 	{"links", checkLinks},
 	{"decision records", checkDecisionRecords},
 	{"readme", checkReadme},
+	{"degraded page", checkDegradedPage},
 	{"server places", checkServerPlaces},
 }
 

@@ -101,3 +101,26 @@ func checkReadme(tree fs.FS) []string {
 	}
 	return faults
 }
+
+const (
+	degradedPage    = "docs/degraded.md"
+	degradedExample = "dev/examples/threeclasses"
+)
+
+// checkDegradedPage: what the page shows is the code of the example, which is compiled and tested.
+func checkDegradedPage(tree fs.FS) []string {
+	var code strings.Builder
+	for _, name := range files(tree, func(name string) bool { return path.Dir(name) == degradedExample }) {
+		code.WriteString(read(tree, name))
+	}
+	var faults []string
+	for _, shown := range snippet.FindAllStringSubmatch(read(tree, degradedPage), -1) {
+		for part := range strings.SplitSeq(strings.TrimRight(shown[1], "\n"), "\n\n") {
+			if !strings.Contains(code.String(), part+"\n") {
+				line, _, _ := strings.Cut(strings.TrimSpace(part), "\n")
+				faults = append(faults, fmt.Sprintf("%s: what begins with %q does not stand so in %s: make them equal", degradedPage, line, degradedExample))
+			}
+		}
+	}
+	return faults
+}

@@ -1,7 +1,6 @@
 package httpread
 
 import (
-	"errors"
 	"net/http"
 	"sync/atomic"
 
@@ -15,7 +14,8 @@ import (
 type Positions struct {
 	// Header is the name of the header, in requests and responses. Default: Breakwater-Position.
 	Header string
-	// Cookie is the name of the cookie, which is HttpOnly and SameSite=Lax, and lasts an hour. Default: none is set or read.
+	// Cookie is the name of the cookie, which is HttpOnly and SameSite=Lax, and lasts an hour. A name that
+	// begins with __Host- keeps other hosts of the domain from setting one, which would not be deleted here. Default: none is set or read.
 	Cookie string
 	// InsecureCookie leaves Secure out of the cookie, for development without TLS. Default: false.
 	InsecureCookie bool
@@ -76,7 +76,7 @@ func (p *Positions) text(pos replica.Position) string {
 func (p *Positions) read(req *http.Request) (replica.Position, error) {
 	text := req.Header.Get(p.header())
 	if text == "" && p.Cookie != "" {
-		if c, err := req.Cookie(p.Cookie); !errors.Is(err, http.ErrNoCookie) {
+		if c, err := req.Cookie(p.Cookie); err == nil {
 			text = c.Value
 		}
 	}

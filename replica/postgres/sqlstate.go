@@ -1,6 +1,22 @@
 package postgres
 
-import "github.com/breakwater-go/breakwater/breaker"
+import (
+	"errors"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
+
+// SQLState is the SQLSTATE of a server's error, "" if err is none: errors with a method SQLState() string
+// have one, those of pgx and lib/pq among them.
+func SQLState(err error) string {
+	if e, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return e.SQLState()
+	}
+	return ""
+}
 
 // Outcome tells what an SQLSTATE says about the node that sent it (REQ-B9, REQ-R6).
 // Only what means "this server is not serving" counts against it. An error that is
@@ -30,5 +46,9 @@ func RetrySafe(sqlstate string) bool {
 	return len(sqlstate) == 5 && sqlstate[:2] == "08"
 }
 
-// ReadOnlyTransaction is the SQLSTATE of a write on a replica or in a read-only transaction.
-const ReadOnlyTransaction = "25006"
+const (
+	// ReadOnlyTransaction is the SQLSTATE of a write on a replica or in a read-only transaction.
+	ReadOnlyTransaction = "25006"
+	// QueryCanceled is that of a statement that was cancelled: by its caller, by a timeout of the server.
+	QueryCanceled = "57014"
+)

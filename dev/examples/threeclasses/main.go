@@ -2,11 +2,14 @@
 // product's detail degradable, its recommendations sheddable. A deposit gives the client a cookie, with
 // which it reads its own write.
 //
-//	go run ./dev/examples/threeclasses -dsn postgres://…/shop -replica postgres://…/shop -replica … -create
-//	curl -i localhost:8080/accounts/1
-//	curl -i -d cents=500 localhost:8080/accounts/1/deposit
-//	curl -i localhost:8080/products/1
-//	curl -i localhost:8080/products/1/recommendations
+//	go run ./dev/examples/threeclasses -dsn 'postgres://…' -replica 'postgres://…' -replica … -create -listen localhost:8081
+//	curl -i localhost:8081/accounts/1
+//	curl -i -d cents=500 localhost:8081/accounts/1/deposit
+//	curl -i localhost:8081/products/1
+//	curl -i localhost:8081/products/1/recommendations
+//
+// A lab that runs in another terminal (go run ./cmd/breakwater lab) has servers for it, and prints their connection
+// strings. docs/degraded.md explains this code.
 //
 // Pause replay on every replica (SELECT pg_wal_replay_pause()) and ask again: the balance is the primary's, or 503 with
 // Retry-After; the product comes with X-Data-Freshness: stale, a Warning and its Age; the recommendations are 503.

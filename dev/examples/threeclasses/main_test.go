@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -19,31 +18,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/internal/fleet"
+	"github.com/breakwater-go/breakwater/internal/fleettest"
 	"github.com/breakwater-go/breakwater/internal/leaks"
 	"github.com/breakwater-go/breakwater/readpath"
-	"github.com/breakwater-go/breakwater/replica"
 )
 
 // pg is the fleet that all tests share: primary, r1, r2.
 var pg *fleet.Fleet
 
 func TestMain(m *testing.M) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	var err error
-	pg, err = fleet.Start(ctx, fleet.Config{Replicas: 2, SQL: runSQL})
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) // never skipped: the error says what to install
-	}
-	code := m.Run()
-	if err := pg.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(leaks.Check(code))
+	begin := func(f *fleet.Fleet) error { pg = f; return nil }
+	os.Exit(leaks.Check(fleettest.Main(m, fleet.Config{Replicas: 2, SQL: runSQL}, begin)))
 }
 
 func runSQL(ctx context.Context, dsn, query string) error {
@@ -67,29 +53,11 @@ func dsns() (primary string, replicas []string) {
 	return primary, replicas
 }
 
-// eventually waits until cond holds: servers, not timers, decide when.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	const patience = 30 * time.Second
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// What the tests of a real fleet share.
+var (
+	must       = fleettest.Must
+	eventually = fleettest.Eventually
+)
 
 // shop is a running server, with clients.
 type shop struct {
@@ -104,10 +72,8 @@ func open(t *testing.T) shop {
 	t.Helper()
 	c := config{recovery: 500 * time.Millisecond, secret: []byte("a secret of the test")}
 	c.dsn, c.replicas = dsns()
-	c.settings = replica.Settings{ // samples often, so that the test waits little
-		Reenter: 500 * time.Millisecond, Calm: 600 * time.Millisecond, Fast: 50 * time.Millisecond, PrimaryInterval: 100 * time.Millisecond,
-		SampleTimeout: 500 * time.Millisecond, Ramp: -1, Open: breaker.Backoff{Base: 300 * time.Millisecond, Max: 2 * time.Second, Jitter: -1},
-	}
+	c.settings = fleettest.Quick()
+	c.settings.Reenter = c.settings.Trip
 	s, err := newServer(t.Context(), c)
 	must(t, err)
 	t.Cleanup(s.Close)
@@ -193,7 +159,7 @@ func (s shop) depositing() {
 // REQ-D4 to REQ-D8: the three classes while all is well, while replay is paused on every replica, and after it.
 func TestThreeClasses(t *testing.T) {
 	s := open(t)
-	t.Cleanup(func() { must(t, pg.Heal(context.Background())) })
+	fleettest.Broken(t, pg)
 	s.depositing()
 	paths := []string{"/accounts/1", "/products/1", "/products/1/recommendations"}
 	eventually(t, "fresh answers of every class", func() bool {

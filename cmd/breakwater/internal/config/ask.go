@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -14,7 +13,7 @@ import (
 // ask has the libraries check what was read, and tells their faults at the places of the fields. A
 // field with a fault was left at its default: what is said of it, or by comparison with it, would mislead.
 func (r *reader) ask(c *Config) {
-	faults := leaves(errors.Join(settingsFault(c.DB.Settings), readPathFault(c.ReadPath)))
+	faults := leaves(errors.Join(replica.CheckSettings(c.DB.Settings, 0), readPathFault(c.ReadPath)))
 	if c.nodes {
 		r.names(&c.DB)
 		faults = append(faults, leaves(c.DB.Check())...)
@@ -41,18 +40,6 @@ func leaves(err error) (all []error) {
 		all = append(all, leaves(e)...)
 	}
 	return all
-}
-
-// nobody stands in for a node's connector where none is asked.
-func nobody(context.Context) (replica.Conn, error) { return nil, errors.New("no node") }
-
-// settingsFault is what a Set says to its settings.
-func settingsFault(s replica.Settings) error {
-	set, err := replica.NewSet(replica.Config{Primary: replica.Node{Name: "primary", Connect: nobody}, Settings: s})
-	if err == nil {
-		set.Close()
-	}
-	return err
 }
 
 // readPathFault is what a Router says to its Config.

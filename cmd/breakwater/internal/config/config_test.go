@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -223,6 +224,9 @@ func knownKeys(t *testing.T) (all []string) {
 	return slices.Compact(all)
 }
 
+// nobody is the connector of a node that is not asked.
+func nobody(context.Context) (replica.Conn, error) { return nil, errors.ErrUnsupported }
+
 // defaultSettings are those that a Set has which was given none.
 func defaultSettings(t *testing.T) replica.Settings {
 	t.Helper()
@@ -238,7 +242,7 @@ func defaultSettings(t *testing.T) replica.Settings {
 func TestNone(t *testing.T) {
 	c, err := Parse("f", []byte(`
 settings: {trip: never, max_staleness: never, grace: 0s, ramp: 0s, open: {jitter: 0s, sticky: 0s}}
-degraded_mode: {primary_read_budget: {critical_share: 0}, classes: {degradable: {serve_stale_from_cache: false}}}
+degraded_mode: {primary_read_budget: {critical_share: 0}, classes: {degradable: {serve_stale_from_cache: false, late_replicas: 0s}}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -246,6 +250,16 @@ degraded_mode: {primary_read_budget: {critical_share: 0}, classes: {degradable: 
 	want := replica.Settings{Trip: replica.Never, MaxStaleness: replica.Never, Grace: -1, Ramp: -1, Open: breaker.Backoff{Jitter: -1, Sticky: -1}}
 	if c.DB.Settings != want || c.ReadPath.Budget.CriticalShare != -1 || c.StaleCache {
 		t.Errorf("got %+v, %+v, cache %v", c.DB.Settings, c.ReadPath.Budget, c.StaleCache)
+	}
+}
+
+// REQ-D5: that late replicas may serve is a choice of the file.
+func TestLateReplicasAreByChoice(t *testing.T) {
+	for text, want := range map[string]time.Duration{"{}": 0, "{late_replicas: 0s}": 0, "{late_replicas: 90s}": 90 * time.Second} {
+		c, err := Parse("f", []byte("degraded_mode: {classes: {degradable: "+text+"}}"))
+		if err != nil || c.ReadPath.Degradable.LateReplicas != want {
+			t.Errorf("%s: got %+v, %v, want %v", text, c, err, want)
+		}
 	}
 }
 

@@ -22,7 +22,8 @@ func (r *reader) document(text []byte) *yaml.Node {
 	docs, err := documents(text)
 	if err != nil {
 		problem := err.Error()
-		r.faultAt(text, firstWith(text, problem), "is no YAML: "+words(problem))
+		at := firstWith(text, problem)
+		r.faultAt(text, at, "is no YAML: "+words(problem, text, at))
 		return nil
 	}
 	if len(docs) == 0 || docs[0].Content[0].ShortTag() == "!!null" {
@@ -96,9 +97,13 @@ func firstWith(text []byte, problem string) int {
 
 var lineOfProblem = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// words is a problem without the library's own line, and without the name of an anchor, which
-// may be a piece of a password.
-func words(problem string) string {
+// words is a problem at an offset, without the library's own line, and without the name of an anchor, which may be a
+// piece of a password.
+func words(problem string, text []byte, at int) string {
+	indent := text[bytes.LastIndexByte(text[:at], '\n')+1:]
+	if indent = indent[:len(indent)-len(bytes.TrimLeft(indent, " \t"))]; bytes.ContainsRune(indent, '\t') {
+		return "here is a tab: indent by spaces"
+	}
 	if strings.Contains(problem, "anchor") {
 		return "here is an alias, which is not taken: write the value itself, or put a text that begins with * in quotes"
 	}

@@ -93,10 +93,11 @@ func (p *readPath) degradable(r *reader, at place) {
 		only("cache_miss_fallback", "primary_if_budget", "what the cache lacks comes from the primary within its budget, else the endpoint's default is served"),
 		duration("max_staleness", "readpath: Degradable.MaxStaleness", &d.MaxStaleness, span{usual: "2s"}),
 		duration("max_age", "readpath: Degradable.MaxAge", &d.MaxAge, span{usual: "5m"}),
-		duration("late_replicas", "readpath: Degradable.LateReplicas", &d.LateReplicas, span{usual: "10s"}),
+		duration("late_replicas", "readpath: Degradable.LateReplicas", &d.LateReplicas, span{usual: "30s", zero: true}),
 		duration("max_wait", "readpath: Degradable.MaxWait", &d.MaxWait, span{usual: "250ms"}),
 		duration("load_timeout", "readpath: Degradable.LoadTimeout", &d.LoadTimeout, span{usual: "2s"}),
 	)
+	d.LateReplicas = max(d.LateReplicas, 0) // none is 0 there
 	if age, ok := given["max_age"]; ok && !*p.stale {
 		r.fault(age, "is %s: with serve_stale_from_cache: false nothing of that age is served; remove one of the two", show(age))
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -169,5 +170,39 @@ func TestAgesOfClasses(t *testing.T) {
 					s.StaleUnflagged, s.AgeViolations, s.CriticalStale, tt.staleUnflagged, tt.violations, tt.critical)
 			}
 		})
+	}
+}
+
+// It finds what looking at each interval finds.
+func TestOverBudgetOfEachInterval(t *testing.T) {
+	const rate = 100
+	random := rand.New(rand.NewPCG(3, 4))
+	for n := 1; n < 60; n++ {
+		var reads []fallback
+		for range n {
+			begin := time.Duration(random.IntN(300)) * msec
+			reads = append(reads, fallback{begin, begin + time.Duration(random.IntN(50))*msec})
+		}
+		want := math.Inf(-1)
+		for _, first := range reads {
+			for _, last := range reads {
+				count := 0.0
+				for _, r := range reads {
+					if r.begin >= first.begin && r.at <= last.at {
+						count++
+					}
+				}
+				if last.begin >= first.begin {
+					want = max(want, count-rate*(last.at-first.begin).Seconds())
+				}
+			}
+		}
+		violations, got := overBudget(reads, rate, want-0.5)
+		if math.Abs(*got-want) > 1e-6 || violations == 0 {
+			t.Fatalf("%d reads: got %v and %d violations, want %v and some", n, *got, violations, want)
+		}
+		if violations, _ := overBudget(reads, rate, want+1e-6); violations != 0 {
+			t.Fatalf("%d reads: got %d violations, want none", n, violations)
+		}
 	}
 }

@@ -43,7 +43,7 @@ func (o Options) Check() error {
 		bad("--replicas %d: give %d to %d", o.Replicas, minReplicas, maxReplicas)
 	}
 	if o.Rate < 0 || o.Rate > maxRate {
-		bad("--rate %d: give 1 to %d reads a second, or leave it out for 200", o.Rate, maxRate)
+		bad("--rate %d: give 1 to %d reads a second, or leave it out", o.Rate, maxRate)
 	}
 	if o.For < 0 {
 		bad("--for %v: give a positive length such as 30s", o.For)
@@ -58,6 +58,9 @@ func (o Options) Check() error {
 	}
 	if o.For > 0 && o.For < s.shortest {
 		bad("--for %v: too short for scenario %s to show anything; give at least %v", o.For, s.Name, s.shortest)
+	}
+	if o.Rate > 0 && o.Rate < s.least() {
+		bad("--rate %d: too few reads for scenario %s to show anything; give at least %d", o.Rate, s.Name, s.least())
 	}
 	if o.Replicas >= minReplicas && o.Replicas < s.replicas {
 		bad("--replicas %d: scenario %s needs another replica to read from; give at least %d", o.Replicas, s.Name, s.replicas)

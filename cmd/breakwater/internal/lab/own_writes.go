@@ -24,22 +24,10 @@ const (
 // ownWriteScenarios are those in which a client reads what it has just written.
 func ownWriteScenarios() []Scenario {
 	return []Scenario{{
-		Name: "own-writes", Shows: "every replica replays 50 ms late; 1,000 times a row is inserted and read by its key with the position of its commit: none is missing, and replicas serve most",
+		Name: "own-writes", Shows: "all replicas 50 ms late; 1,000 rows are each read right after their commit: none is missing, replicas serve most",
 		Lasts: ownWritesOver, shortest: ownWritesOver / 4, replicas: 1, real: true,
 		classes: &classes{mix: mixed, rate: 200}, play: playOwnWrites, expect: expectOwnWrites,
 	}}
-}
-
-// NeedsPostgres tells whether a scenario proves nothing on a simulated fleet, which it is refused on.
-func NeedsPostgres(scenario string) bool {
-	s, ok := find(scenario)
-	return ok && s.real
-}
-
-// HasClasses tells whether the reads of a scenario go by way of the read path.
-func HasClasses(scenario string) bool {
-	s, ok := find(scenario)
-	return ok && s.classes != nil
 }
 
 func playOwnWrites(ctx context.Context, r *run, length time.Duration) error {

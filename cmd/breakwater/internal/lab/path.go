@@ -17,10 +17,13 @@ const (
 	sustain      = 3 * time.Second // 30 s by default: a scenario is to end
 	cacheEntries = 10_000
 	keys         = 100 // of products
-	budgetRate   = 200 // the library's defaults, by which it is judged
-	budgetBurst  = 200
-	budgetRoom   = 20
-	loaderWait   = 250 * time.Millisecond
+
+	// The library's defaults, by which it is judged.
+	budgetRate    = 200 // reads a second
+	budgetBurst   = 200
+	budgetRoom    = 20
+	loaderWait    = 250 * time.Millisecond
+	criticalBound = 2 * time.Second
 )
 
 // The endpoints, one of each class.
@@ -36,10 +39,11 @@ var classOfEndpoint = map[string]readpath.Class{
 
 // classes is how the reads of a scenario go by way of the read path.
 type classes struct {
-	mix  []string // endpoints, in turn
-	rate int      // reads a second, without --rate
-	room int      // the cap of reads in flight on a node; 0: the lab's usual one
-	sql  string   // of a read; "": truth.ReadSQL
+	mix   []string // endpoints, in turn
+	rate  int      // reads a second, without --rate
+	least int      // the fewest of them that can show what the scenario shows
+	room  int      // the cap of reads in flight on a node; 0: the lab's usual one
+	sql   string   // of a read; "": truth.ReadSQL
 }
 
 // mixed is the usual mix: three in ten critical, five degradable, two sheddable.
@@ -81,9 +85,6 @@ func (r *run) openPath(c *classes) error {
 	r.path = p
 	return err
 }
-
-// criticalBound is the default of readpath.CriticalPolicy.MaxStaleness, by which critical answers are judged.
-const criticalBound = 2 * time.Second
 
 func (p *path) close() {
 	p.router.Close()

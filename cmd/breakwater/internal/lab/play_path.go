@@ -21,33 +21,33 @@ const (
 
 // pathScenarios are those whose reads have classes.
 func pathScenarios() []Scenario {
-	usual := &classes{mix: mixed, rate: 500}
+	usual := &classes{mix: mixed, rate: 500, least: 300} // of which what is critical exceeds the budget
 	return []Scenario{
 		{
-			Name: "all-lagging", Shows: "replay is paused on every replica while four times the reads come: the primary gets its budget of them and no more, no answer is old in silence, and the classes come back in order",
+			Name: "all-lagging", Shows: "all replicas late under four times the reads: the primary gets its budget and no more, the classes come back in order",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1, classes: usual, play: playAll(pauseReplay), expect: expectAllLagging,
 		},
 		{
-			Name: "all-dead", Shows: "every replica is killed and restarted under the same load: what the primary has no budget for is answered from the cache or refused",
+			Name: "all-dead", Shows: "the same with all replicas killed: what the primary has no budget for comes from the cache or is refused",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1, classes: usual, play: playAll(killed), expect: expectAllDead,
 		},
 		{
-			Name: "relapse", Shows: "replay is paused again on every replica while the classes are being given back: it starts over",
+			Name: "relapse", Shows: "all replicas late again while the classes are given back: that starts over",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1, classes: usual, play: playRelapse, expect: expectRelapse,
 		},
 		{
-			Name: "cold-cache", Shows: "no replica is fresh, the cache is empty, and 200 callers want one key: one of them loads it, the others wait for a bounded time",
+			Name: "cold-cache", Shows: "all replicas late, nothing cached, 200 callers want one key: one loads it, nobody waits for long",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 1,
 			classes: &classes{mix: []string{balance, related}, rate: 200}, play: playColdCache, expect: expectColdCache,
 		},
 		{
-			Name: "primary-restart", Shows: "the primary is killed and restarted: reads that accept an unverified answer go on, the others are refused",
-			Lasts: before + 6*time.Second, shortest: before + 4*time.Second, replicas: 1, classes: usual, play: playPrimaryRestart, expect: expectPrimaryRestart,
+			Name: "primary-restart", Shows: "the primary is killed and restarted: reads that accept an unverified answer go on",
+			Lasts: before + 6*time.Second, shortest: before + 4*time.Second, replicas: 1, classes: &classes{mix: mixed, rate: 500, least: 100}, play: playPrimaryRestart, expect: expectPrimaryRestart,
 		},
 		{
-			Name: "last-standing", Shows: "all replicas but one are killed under a load that one cannot bear: it gets its cap, the rest is answered by class",
+			Name: "last-standing", Shows: "all replicas but one killed under a load that one cannot bear: it gets its cap, the rest goes by class",
 			Lasts: before + outage, shortest: before + 6*time.Second, replicas: 2,
-			classes: &classes{mix: mixed, rate: 300, room: standingCap, sql: truth.SlowReadSQL}, play: playLastStanding, expect: expectLastStanding,
+			classes: &classes{mix: mixed, rate: 300, least: 300, room: standingCap, sql: truth.SlowReadSQL}, play: playLastStanding, expect: expectLastStanding,
 		},
 	}
 }
@@ -83,14 +83,25 @@ func (r *run) recover(ctx context.Context) error {
 
 // breakFor breaks some nodes for a time.
 func (r *run) breakFor(ctx context.Context, f fault, nodes []string, d time.Duration) error {
+	if err := r.beginAll(ctx, f, nodes); err != nil {
+		return err
+	}
+	if err := r.sleep(ctx, d); err != nil {
+		return err
+	}
+	return r.healAll(ctx, f, nodes)
+}
+
+func (r *run) beginAll(ctx context.Context, f fault, nodes []string) error {
 	for _, name := range nodes {
 		if err := r.begin(ctx, f, name); err != nil {
 			return err
 		}
 	}
-	if err := r.sleep(ctx, d); err != nil {
-		return err
-	}
+	return nil
+}
+
+func (r *run) healAll(ctx context.Context, f fault, nodes []string) error {
 	for _, name := range nodes {
 		if err := r.heal(ctx, f, name); err != nil {
 			return err
@@ -122,10 +133,8 @@ func playColdCache(ctx context.Context, r *run, length time.Duration) error {
 		return err
 	}
 	r.enter(during)
-	for _, name := range r.replicas() {
-		if err := r.begin(ctx, pauseReplay, name); err != nil {
-			return err
-		}
+	if err := r.beginAll(ctx, pauseReplay, r.replicas()); err != nil {
+		return err
 	}
 	end := r.now() + length - before
 	r.path.waitMode(ctx, readpath.Degraded, degradeWithin)
@@ -135,10 +144,8 @@ func playColdCache(ctx context.Context, r *run, length time.Duration) error {
 	if err := r.sleep(ctx, end-r.now()); err != nil {
 		return err
 	}
-	for _, name := range r.replicas() {
-		if err := r.heal(ctx, pauseReplay, name); err != nil {
-			return err
-		}
+	if err := r.healAll(ctx, pauseReplay, r.replicas()); err != nil {
+		return err
 	}
 	return r.recover(ctx)
 }

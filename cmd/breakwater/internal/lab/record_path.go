@@ -156,31 +156,6 @@ func modeWords(c readpath.ModeChange) string {
 	return strings.Join(words, " ")
 }
 
-// overBudget counts, of all intervals between the first and the last of some fall-back reads, those that hold more than
-// burst + rate × t of them, and tells the most less rate × t. An interval is taken as long as it can have been: from the
-// begin of its first read to the instant at which its last one was seen on its way.
-func overBudget(reads []fallback, rate, burst float64) (violations int, most *float64) {
-	reads = slices.Clone(reads)
-	slices.SortFunc(reads, func(a, b fallback) int { return cmp.Compare(a.at, b.at) })
-	for _, first := range reads {
-		count := 0.0
-		for _, last := range reads {
-			if last.begin < first.begin {
-				continue
-			}
-			count++
-			excess := count - rate*(last.at-first.begin).Seconds()
-			if excess > burst {
-				violations++
-			}
-			if most == nil || excess > *most {
-				most = &excess
-			}
-		}
-	}
-	return violations, most
-}
-
 // tally counts how many do the same at once, by key, and remembers the most; keys are few.
 type tally struct {
 	mu struct {

@@ -36,6 +36,18 @@ func Scenarios() []Scenario {
 	return slices.Concat(replicaScenarios(), pathScenarios(), ownWriteScenarios())
 }
 
+// NeedsPostgres tells whether a scenario proves nothing on a simulated fleet, which it is refused on.
+func NeedsPostgres(scenario string) bool {
+	s, ok := find(scenario)
+	return ok && s.real
+}
+
+// HasClasses tells whether the reads of a scenario go by way of the read path.
+func HasClasses(scenario string) bool {
+	s, ok := find(scenario)
+	return ok && s.classes != nil
+}
+
 // replicaScenarios are those of a replica that fails, on the library as it is.
 func replicaScenarios() []Scenario {
 	return []Scenario{
@@ -70,11 +82,22 @@ func replicaScenarios() []Scenario {
 	}
 }
 
+// WithClasses reports whether its reads go by way of the read path, each with a class.
+func (s Scenario) WithClasses() bool { return s.classes != nil }
+
 func (s Scenario) rate() int {
 	if s.classes != nil {
 		return s.classes.rate
 	}
 	return defaultRate
+}
+
+// least is the fewest reads a second that can show what it shows.
+func (s Scenario) least() int {
+	if s.classes != nil {
+		return s.classes.least
+	}
+	return 0
 }
 
 func (s Scenario) lasts(asked time.Duration) time.Duration {
@@ -150,7 +173,7 @@ func playFlapping(ctx context.Context, r *run, length time.Duration) error {
 	}
 	r.enter(during)
 	for end := r.now() + length - before - settled; r.now()+phase < end; {
-		if err := r.flap(ctx, node, phase); err != nil {
+		if err := r.breakFor(ctx, pauseReplay, []string{node}, phase); err != nil {
 			return err
 		}
 		if err := r.sleep(ctx, min(phase, end-r.now())); err != nil {
@@ -159,14 +182,4 @@ func playFlapping(ctx context.Context, r *run, length time.Duration) error {
 	}
 	r.enter(after)
 	return r.sleep(ctx, settled)
-}
-
-func (r *run) flap(ctx context.Context, node string, phase time.Duration) error {
-	if err := r.begin(ctx, pauseReplay, node); err != nil {
-		return err
-	}
-	if err := r.sleep(ctx, phase); err != nil {
-		return err
-	}
-	return r.heal(ctx, pauseReplay, node)
 }

@@ -15,7 +15,7 @@ type PathSummary struct {
 	AgeViolations            int      `json:"age_violations"`
 	RefusedWithoutRetryAfter int      `json:"refused_without_retry_after"`
 	FallbackReads            int      `json:"fallback_reads"`    // begun on the primary
-	BudgetViolations         int      `json:"budget_violations"` // intervals with more of them than burst + rate × t
+	BudgetViolations         int      `json:"budget_violations"` // those that end an interval with more of them than burst + rate × t
 	BudgetMost               *float64 `json:"budget_most"`       // the largest of those numbers less rate × t
 	LoadersMax               int      `json:"loaders_max_per_key"`
 	CrowdWait                float64  `json:"crowd_wait_max_ms"` // of 200 callers on one key
