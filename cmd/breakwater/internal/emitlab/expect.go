@@ -9,8 +9,8 @@ import (
 )
 
 // busyStall is the worst_stall_ms from which on the machine was too busy for figures of speed to mean much: as long as
-// a call that counts as slow.
-const busyStall = 50
+// the P99 that emits may have. In that time half a bulkhead of triggers comes.
+const busyStall = emitP99
 
 // What must hold, in ms.
 const (
