@@ -55,9 +55,9 @@ trap 'rm -rf "$scratch"' EXIT
 go build -o "$scratch/breakwater" ./cmd/breakwater
 
 # The figures of a summary line, picked without a JSON tool: each is a plain number, word or null.
-# What stands within "consumers" is left out: its fields have the same names.
+# What stands within "by_priority" and "consumers" is left out: its fields have the same names.
 figure() { # FIELD
-  sed -n "\$s/\"consumers\":{.*},\"failed/\"failed/;\$s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p" "$scratch/out"
+  sed -n "\$s/\"by_priority\":{.*},\"priority/\"priority/;\$s/\"consumers\":{.*},\"failed/\"failed/;\$s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p" "$scratch/out"
 }
 expectations() {
   sed -n '$s/.*"failed_expectations":\(\[.*\]\).*/\1/p' "$scratch/out"
