@@ -24,6 +24,8 @@ var arrows = map[string][]string{
 	"internal/route":             {"breaker", "replica", "replica/postgres"},
 	"breaker":                    {},
 	"limit":                      {}, // neither it nor breaker knows the other
+	"emit":                       {"breaker", "limit"},
+	"emit/emittest":              {"emit"},
 	"readpath":                   {"limit", "replica"},
 	"contrib/ottercache":         {"readpath"},
 	"readpath/httpread":          {"readpath", "replica"},

@@ -1,0 +1,96 @@
+package emit
+
+import (
+	"sync/atomic"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
+
+// counts is what became of a lane's triggers. What is stored is not counted but follows: it was diverted, and did not leave.
+type counts struct {
+	arrived   atomic.Uint64 // emits that began, for the pace
+	received  atomic.Uint64 // the same of hand-overs
+	delivered atomic.Uint64 // live
+	degraded  atomic.Uint64
+	diverted  atomic.Uint64 // to the store, before it answers; and what was found in it
+	shed      atomic.Uint64 // by the store at once
+	unstored  atomic.Uint64 // what it refused
+	refused   atomic.Uint64 // not taken in
+	evicted   atomic.Uint64
+	discarded atomic.Uint64
+	replayed  atomic.Uint64
+	parked    atomic.Uint64
+	reasons   [reasonCount]atomic.Uint64
+}
+
+const reasonCount = 10
+
+// reasons are those that are counted.
+func reasons() [reasonCount]Reason {
+	return [...]Reason{
+		ReasonOpen, ReasonForcedOpen, ReasonBulkhead, ReasonTimeout, ReasonFailed,
+		ReasonBehind, ReasonShutdown, ReasonRejected, ReasonPoison, ReasonReceived,
+	}
+}
+
+func (c *counts) by(why Reason) *atomic.Uint64 {
+	for i, r := range reasons() {
+		if r == why {
+			return &c.reasons[i]
+		}
+	}
+	return new(atomic.Uint64)
+}
+
+// Stats is a snapshot of a Router.
+type Stats struct {
+	// Consumers are in the order of Config.Consumers.
+	Consumers []ConsumerStats
+}
+
+// ConsumerStats is a snapshot of a lane. Emitted = Delivered + Stored + Shed + Refused in each of them (REQ-E14):
+// a letter that is evicted or discarded moves from Stored to Shed, one that is replayed to Delivered. A trigger is
+// counted once its outcome is known; one that is on its way into the store as Stored, until the store refuses it. The counters are read one after the
+// other, so that under traffic Stored may be ahead of Depth by what went meanwhile. But for Stored, counters only grow, from New on; what a durable store held then is in Emitted and in Stored.
+type ConsumerStats struct {
+	Name      string
+	Emitted   uint64
+	Delivered uint64 // live, degraded and replayed
+	Stored    uint64
+	Shed      uint64 // at once, evicted and discarded
+	Refused   uint64
+
+	Degraded  uint64 // of Delivered
+	Replayed  uint64 // of Delivered
+	Evicted   uint64 // of Shed
+	Discarded uint64 // of Shed
+	Parked    uint64 // so far; Depth.Parked are those that still are
+	// Reasons counts triggers that were stored, by why.
+	Reasons map[Reason]uint64
+
+	InFlight int           // deliveries, replays too
+	Breaker  breaker.Stats // its Openings are the lane's trips
+	Depth    Depth         // of the store
+}
+
+// stats reads what leaves the store before what enters it, so that Stored is never below what it is.
+func (l *lane) stats() ConsumerStats {
+	c := &l.count
+	s := ConsumerStats{
+		Name: l.Name, Replayed: c.replayed.Load(), Evicted: c.evicted.Load(), Discarded: c.discarded.Load(), Parked: c.parked.Load(),
+		Degraded: c.degraded.Load(), Reasons: map[Reason]uint64{},
+		InFlight: l.bulkhead.Stats().InFlight, Breaker: l.breaker.Stats(), Depth: l.store.Depths()[l.Name],
+	}
+	shed, unstored := c.shed.Load(), c.unstored.Load()
+	s.Stored = c.diverted.Load() - shed - unstored - s.Evicted - s.Discarded - s.Replayed
+	s.Shed = shed + s.Evicted + s.Discarded
+	s.Refused = unstored + c.refused.Load()
+	s.Delivered = c.delivered.Load() + s.Degraded + s.Replayed
+	s.Emitted = s.Delivered + s.Stored + s.Shed + s.Refused
+	for i, why := range reasons() {
+		if n := c.reasons[i].Load(); n > 0 {
+			s.Reasons[why] = n
+		}
+	}
+	return s
+}

@@ -1,0 +1,29 @@
+package emit
+
+import "testing"
+
+// TestForgetLooksTwice: what comes while the store is asked whether it is empty still holds its key back.
+func TestForgetLooksTwice(t *testing.T) {
+	k := newKeys()
+	k.comes("ghost")
+	held := func() bool {
+		turn := k.begin("ghost")
+		turn.end(false)
+		return turn.held
+	}
+	k.forget(func() bool { return false })
+	if !held() {
+		t.Error("forgotten though letters are stored")
+	}
+	k.forget(func() bool { k.comes("other"); return true })
+	if !held() {
+		t.Error("forgotten though a letter came meanwhile")
+	}
+	turn := k.begin("third")
+	k.forget(func() bool { t.Error("the store was asked though a trigger is on its way into it"); return true })
+	turn.end(false)
+	k.forget(func() bool { return true })
+	if held() {
+		t.Error("still held though nothing is stored")
+	}
+}

@@ -1,0 +1,423 @@
+package emit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
+
+// work is what a lane's goroutine knows: probes and replays. Nobody else touches it.
+type work struct {
+	probes   int // at once
+	replays  int
+	claimed  map[uint64]*claim // attempts under way
+	pending  []Settlement      // results that the store has not taken yet
+	pace     pace
+	holdOff  time.Duration // no attempt before: the store failed
+	lost     bool          // a probe was lost in this half-open
+	stopping bool
+}
+
+// A claim is a letter under way.
+type claim struct {
+	letter Letter
+	began  time.Duration
+	probe  bool
+	lost   bool // it has lasted for longer than the lease
+	demand *demand
+}
+
+// A result is the end of an attempt.
+type result struct {
+	seq  uint64
+	took time.Duration
+	err  error
+	// untried: the breaker or the bulkhead refused.
+	untried bool
+}
+
+func (w *work) init(l *lane, probes int) {
+	w.probes = probes
+	w.replays = max(1, int(l.Replay.Share*float64(l.Bulkhead)))
+	w.claimed, w.pace = map[uint64]*claim{}, newPace(l.Replay.Share)
+}
+
+// most is how many attempts there are at once.
+func (w *work) most() int { return max(w.probes, w.replays) }
+
+const (
+	pollEvery      = 50 * time.Millisecond // how often the store is asked again for letters that are not due
+	storeRetry     = 100 * time.Millisecond
+	triedSoon      = 10 * time.Millisecond // after the bulkhead or the breaker refused an attempt
+	forever        = time.Duration(math.MaxInt64)
+	firstBackoff   = 100 * time.Millisecond
+	longestBackoff = 10 * time.Second
+	probeBackoff   = 4 * time.Second // two of the longest open periods
+)
+
+// run is the lane's goroutine.
+func (l *lane) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop := ctx.Done()
+	for {
+		select {
+		case <-stop:
+			l.work.stopping, stop = true, nil
+		case <-l.wakeup:
+		case <-timer.C:
+		case r := <-l.results:
+			l.ended(r)
+		}
+		l.collect()
+		l.settle(ctx)
+		if l.work.stopping && len(l.work.claimed) == 0 {
+			return
+		}
+		if wait := l.step(ctx); wait < forever {
+			timer.Reset(wait)
+		}
+	}
+}
+
+// collect takes in the results that are there, so that they are settled in one step.
+func (l *lane) collect() {
+	for {
+		select {
+		case r := <-l.results:
+			l.ended(r)
+		default:
+			return
+		}
+	}
+}
+
+// step begins what may begin now, and returns when to look again.
+func (l *lane) step(ctx context.Context) time.Duration {
+	w, now := &l.work, l.r.now()
+	w.pace.measure(now, l.count.arrived.Load(), l.count.received.Load())
+	switch {
+	case w.stopping:
+		return forever
+	case len(w.pending) > 0:
+		return storeRetry
+	case now < w.holdOff:
+		return w.holdOff - now
+	case l.untilLater() > 0:
+		return l.untilLater()
+	}
+	switch l.breaker.State() {
+	case breaker.HalfOpen:
+		return min(l.probe(ctx, now), l.watchLease(now))
+	case breaker.Open, breaker.ForcedOpen:
+		w.lost = false
+		return forever // a transition wakes
+	default:
+		w.lost = false
+		return l.replay(ctx, now)
+	}
+}
+
+// probe has as many letters tried as there may be probes: due ones first, so that one that failed goes to the
+// end of the row, then any.
+func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
+	w := &l.work
+	free := w.probes - len(w.claimed)
+	if free <= 0 || !l.letters.Load() {
+		return forever
+	}
+	if !l.proven.Load() {
+		free = min(free, 1-len(w.claimed)) // one alone finds out whether it answers at all
+	}
+	if free <= 0 {
+		return forever
+	}
+	f := Filter{Now: time.Now()}
+	n, err := l.take(ctx, f, free, now, nil, true)
+	if n == 0 && err == nil && !l.proven.Load() {
+		f.Now = time.Time{}
+		n, err = l.take(ctx, f, free, now, nil, true)
+	}
+	l.spent.Store(n == 0 && err == nil) // then live triggers are probes too: what is left waits after a failure
+	return l.next(n, err)
+}
+
+// next is when to look again after a claim of n letters.
+func (l *lane) next(n int, err error) time.Duration {
+	switch {
+	case err != nil:
+		l.work.holdOff = l.r.now() + storeRetry
+		return storeRetry
+	case n > 0:
+		return forever // a result wakes
+	case l.empty():
+		return forever
+	}
+	return pollEvery
+}
+
+// empty finds out whether letters wait.
+func (l *lane) empty() bool {
+	l.letters.Store(false) // before the look: a letter that comes after it sets it again
+	waiting := func() bool {
+		d := l.store.Depths()[l.Name]
+		return d.Letters > d.Parked
+	}
+	if waiting() {
+		l.letters.Store(true)
+		return false
+	}
+	l.keys.forget(func() bool { return !waiting() })
+	return true
+}
+
+// watchLease gives a probe up that has lasted for too long: it counts as failed, once a half-open.
+func (l *lane) watchLease(now time.Duration) time.Duration {
+	w := &l.work
+	wait := forever
+	for _, c := range w.claimed {
+		if !c.probe || c.lost {
+			continue
+		}
+		left := c.began + l.lease() - now
+		if left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		c.lost, w.lost = true, true
+	}
+	if w.lost {
+		w.lost = false
+		l.breaker.Trip(breaker.Reason{Rule: "probe_lost", Value: l.lease().Seconds(), Unit: "s", Detail: "a probe did not end in time"})
+	}
+	return wait
+}
+
+// lease is how long a probe may take that ends by Slow.
+func (l *lane) lease() time.Duration { return 2*l.Slow + time.Second }
+
+// replay begins attempts as the pace allows.
+func (l *lane) replay(ctx context.Context, now time.Duration) time.Duration {
+	w := &l.work
+	if !l.letters.Load() {
+		return forever
+	}
+	if left := time.Duration(l.ramped.Load()) - now; left > 0 {
+		return left // live traffic comes back first
+	}
+	for {
+		free := w.replays - len(w.claimed)
+		if free <= 0 {
+			return forever
+		}
+		if l.bulkhead.Stats().InFlight-len(w.claimed) > l.Bulkhead-w.replays {
+			return triedSoon // yields to live traffic
+		}
+		n, wait := w.pace.most(now, free)
+		if n == 0 {
+			return wait
+		}
+		taken, err := l.takeDue(ctx, now, n)
+		w.pace.giveBack(n - taken)
+		if taken < n || err != nil {
+			return l.next(taken, err)
+		}
+	}
+}
+
+// takeDue begins up to n attempts: at what a caller of Replay waits for, else at what is due.
+func (l *lane) takeDue(ctx context.Context, now time.Duration, n int) (int, error) {
+	due := Filter{Now: time.Now()}
+	for _, d := range l.demands.list() {
+		f := d.f
+		f.Now = due.Now
+		if taken, err := l.take(ctx, f, n, now, d, false); taken > 0 || err != nil {
+			return taken, err
+		}
+	}
+	if l.Replay.Manual {
+		due.Reasons = []Reason{ReasonReceived}
+	}
+	return l.take(ctx, due, n, now, nil, false)
+}
+
+// take claims up to n letters and begins attempts at them.
+func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *demand, probe bool) (int, error) {
+	if l.keys != nil {
+		f.InOrder, f.Skip = true, l.keys.live
+	}
+	letters, err := l.store.Claim(ctx, l.Name, f, n)
+	if err != nil {
+		if !errors.Is(err, context.Canceled) {
+			l.r.fault(l.Name, fmt.Errorf("emit: claim for %s: %w", l.Name, err))
+		}
+		return 0, err
+	}
+	begun := 0
+	for i := range letters {
+		if poisoned(&letters[i]) {
+			l.poison(&letters[i])
+			continue
+		}
+		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], began: now, probe: probe, demand: d}
+		l.r.owned.Go(func() { l.try(&letters[i], probe) }) //nolint:contextcheck // an attempt goes on while the lane's goroutine stops
+		begun++
+	}
+	if begun < len(letters) {
+		l.settle(ctx)
+		l.wake()
+	}
+	return len(letters), nil
+}
+
+// poisoned reports whether all attempts that are remembered crashed or panicked.
+func poisoned(letter *Letter) bool {
+	return len(letter.Last) == KeptAttempts && !slices.ContainsFunc(letter.Last, func(a Attempt) bool { return !a.crashed() })
+}
+
+// poison parks a letter that was claimed, without a try. One that is parked for that already, and waits all the same, was sent back by a
+// person: that goes into its history, and so it gets another five.
+func (l *lane) poison(letter *Letter) {
+	s := Settlement{Seq: letter.Seq}
+	if letter.Reason != ReasonPoison {
+		l.park(letter, s, ReasonPoison)
+		return
+	}
+	s.Attempt, s.Reason = Attempt{At: time.Now(), Err: attemptUnparked}, ReasonFailed
+	l.work.claimed[s.Seq] = &claim{letter: *letter}
+	l.work.pending = append(l.work.pending, s)
+}
+
+const attemptUnparked = "unparked"
+
+// try is one attempt at a letter, on a goroutine of its own.
+func (l *lane) try(letter *Letter, probe bool) {
+	res := result{seq: letter.Seq, untried: true}
+	defer func() { l.results <- res }()
+	allow := l.breaker.Allow
+	timeout := l.Timeout
+	if probe {
+		allow, timeout = l.breaker.AllowProbe, min(l.Timeout, l.Slow)
+	}
+	permit, err := allow()
+	if err != nil {
+		return
+	}
+	slot, ok := l.bulkhead.Acquire()
+	if !ok {
+		permit.DoneAs(breaker.Ignored, nil)
+		return
+	}
+	began := time.Now()
+	res.untried, res.err = false, errGoexit
+	res.err = l.attempt(context.Background(), letter.Trigger, timeout, &permit, &slot, role{probe: probe, again: letter.Attempts > 1})
+	res.took = time.Since(began)
+}
+
+// ended takes in the end of an attempt, and keeps its settlement for the store.
+func (l *lane) ended(r result) {
+	w := &l.work
+	c := w.claimed[r.seq]
+	if r.untried {
+		w.holdOff = l.r.now() + triedSoon
+		w.pending = append(w.pending, Settlement{Seq: r.seq})
+		return
+	}
+	c.letter.Attempts++
+	if !c.probe {
+		w.pace.ended(l.r.now(), r.took >= l.Slow, r.err != nil && !errors.Is(r.err, ErrRejected))
+	}
+	s := Settlement{Seq: r.seq, Delivered: r.err == nil}
+	if r.err != nil {
+		s.Attempt = Attempt{At: time.Now(), Err: clip(r.err.Error())}
+		s.Reason = l.reasonOf(r.err)
+		if c.letter.Reason == ReasonReceived && s.Reason != ReasonRejected {
+			s.Reason = ReasonReceived // still to be delivered, where replay is manual too
+		}
+		s.NotBefore = l.retryAt(c, r.err)
+		c.letter.Last = append(c.letter.Last, s.Attempt)
+		c.letter.Last = c.letter.Last[max(0, len(c.letter.Last)-KeptAttempts):]
+	}
+	switch most := l.Replay.MaxAttempts; {
+	case s.Reason == ReasonRejected:
+		l.park(&c.letter, s, ReasonRejected)
+	case r.err != nil && l.reasonOf(r.err) != ReasonShutdown && (poisoned(&c.letter) || most > 0 && c.letter.Attempts >= most):
+		l.park(&c.letter, s, ReasonPoison)
+	default:
+		w.pending = append(w.pending, s)
+	}
+}
+
+// retryAt is when a letter may be tried again: one that failed as a probe after others had their turn.
+func (l *lane) retryAt(c *claim, err error) time.Time {
+	wait := backoff(c.letter.Attempts, err)
+	if c.probe {
+		wait = max(wait, probeBackoff)
+	}
+	return time.Now().Add(wait)
+}
+
+// backoff is how long a letter waits after so many attempts, or as its consumer asks.
+func backoff(attempts int, err error) time.Duration {
+	wait := min(firstBackoff<<min(attempts-1, 10), longestBackoff)
+	if later, ok := errors.AsType[*LaterError](err); ok {
+		wait = max(wait, min(later.After, longestLater))
+	}
+	return wait
+}
+
+// park settles a letter as one that waits for a person.
+func (l *lane) park(letter *Letter, s Settlement, why Reason) {
+	s.Park, s.Reason, s.NotBefore = true, why, time.Time{}
+	letter.Reason, letter.Parked = why, true
+	if l.work.claimed[s.Seq] == nil {
+		l.work.claimed[s.Seq] = &claim{letter: *letter}
+	}
+	l.work.pending = append(l.work.pending, s)
+}
+
+// settle hands the results to the store, all in one step; what it does not take is tried again.
+func (l *lane) settle(ctx context.Context) {
+	w := &l.work
+	if len(w.pending) == 0 {
+		return
+	}
+	ctx, cancel := l.r.storing(ctx)
+	defer cancel()
+	if err := l.store.Settle(ctx, l.Name, w.pending); err != nil {
+		l.r.fault(l.Name, fmt.Errorf("emit: settle for %s: %w", l.Name, err))
+		if l.work.stopping { // they come back as crashed, when the store is opened again
+			w.pending = nil
+			clear(w.claimed)
+		}
+		return
+	}
+	for _, s := range w.pending {
+		l.settled(w.claimed[s.Seq], s)
+		delete(w.claimed, s.Seq)
+	}
+	w.pending = w.pending[:0]
+	l.demands.progress()
+}
+
+// settled counts what the store has taken.
+func (l *lane) settled(c *claim, s Settlement) {
+	switch {
+	case s.Delivered:
+		l.count.replayed.Add(1)
+		l.keys.gone(c.letter.Trigger.Key)
+		if c.demand != nil {
+			c.demand.delivered.Add(1)
+		}
+		l.r.tell(l.r.observer.OnReplayed, &c.letter)
+	case s.Park:
+		l.count.parked.Add(1)
+		l.keys.gone(c.letter.Trigger.Key)
+		l.r.tell(l.r.observer.OnParked, &c.letter)
+	}
+}
