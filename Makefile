@@ -83,10 +83,11 @@ bench-peers: ## The breaker beside other libraries, in under two minutes; rewrit
 	go run ./dev/peers -write docs/benchmarks.md
 
 .PHONY: prove
-prove: deps ## The long versions: a million calls under race, 20 million model steps, mutations, stress x 20, leaks, race x 10, fuzzing, lab scenarios five times
+prove: deps ## The long versions: a million calls under race, 20 million model steps, kills and power cuts, mutations, stress x 20, leaks, race x 10, fuzzing, lab scenarios five times
 	BREAKWATER_PROVE=1 GORACE=halt_on_error=1 go test -race -count=1 -timeout 60m -run '^TestManyAtOnce$$' ./pgxread
 	go test -count=1 -timeout 60m ./dev/breakermodel -rapid.checks=200000
 	go test -count=1 -timeout 60m ./dev/readpathmodel -rapid.checks=300000
+	BREAKWATER_PROVE=1 go test -count=1 -timeout 60m -run '^Test(Killed|PowerCut|RandomDamage)' -v ./contrib/boltletters
 	tools/mutate.sh
 	go test -count=20 -cpu 2,8 -timeout 60m -run 'Stress|^TestRaceAt|UnderChange$$|UnderConcurrency$$' ./breaker ./limit ./replica ./internal/relay
 	$(MAKE) leaks

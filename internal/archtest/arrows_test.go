@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"emit/emittest":              {"emit"},
 	"readpath":                   {"limit", "replica"},
 	"contrib/ottercache":         {"readpath"},
+	"contrib/boltletters":        {"emit", "emit/emittest"}, // its tests run the contract
 	"readpath/httpread":          {"readpath", "replica"},
 	"breaker/httpbreaker":        {"breaker"},
 	"replica":                    {"breaker"},

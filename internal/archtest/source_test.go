@@ -16,7 +16,7 @@ const maxCodeLines = 500
 
 // publicPackages are those whose doc must say who may call what at the same time.
 var publicPackages = []string{
-	"breaker", "breaker/httpbreaker", "contrib/grpc", "contrib/ottercache", "emit", "emit/emittest", "limit", "pgxread", "readpath",
+	"breaker", "breaker/httpbreaker", "contrib/boltletters", "contrib/grpc", "contrib/ottercache", "emit", "emit/emittest", "limit", "pgxread", "readpath",
 	"readpath/httpread", "replica", "replica/postgres", "sqlread",
 }
 
