@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/httpwire"
 )
 
 // A call is one admitted request from its start to the end of its response's body.
@@ -185,7 +186,7 @@ func (c *call) answered(resp *http.Response) {
 	if o != breaker.Success {
 		c.settle(o, statusError(resp.StatusCode))
 	}
-	if wait := retryAfter(resp); wait > 0 {
+	if wait := httpwire.RetryAfter(resp); wait > 0 {
 		c.breaker.TripFor(wait, breaker.Reason{
 			Rule: breaker.RuleRetryAfter, Detail: fmt.Sprintf("%v, after status %d", wait, resp.StatusCode),
 		})

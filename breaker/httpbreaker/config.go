@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/httpwire"
 )
 
 // Config says how requests are guarded. The zero value works.
@@ -64,7 +64,7 @@ const (
 
 func (c Config) withDefaults() Config {
 	if c.Base == nil {
-		c.Base = newBase(orDefault(c.ConnectTimeout, defaultConnectTimeout))
+		c.Base = httpwire.NewTransport(orDefault(c.ConnectTimeout, defaultConnectTimeout))
 	}
 	if c.Key == nil {
 		c.Key = Host
@@ -112,26 +112,6 @@ func (c Config) check() error {
 // fault names a field, its value and the mend.
 func fault(field string, value any, mend string) error {
 	return fmt.Errorf("httpbreaker: %s is %v: %s", field, value, mend)
-}
-
-// A dead HTTP/2 connection fails every call on it, and so every probe, until TCP gives it up
-// after minutes. Calls that time out do not close it, so it is asked when it is silent.
-const (
-	pingAfter  = 5 * time.Second
-	pingWithin = 2 * time.Second
-)
-
-func newBase(connect time.Duration) *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: connect}).DialContext,
-		TLSHandshakeTimeout:   connect,
-		ForceAttemptHTTP2:     true,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWithin},
-		MaxIdleConns:          100,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-	}
 }
 
 type callTimeoutKey struct{}

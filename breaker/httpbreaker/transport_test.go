@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/internal/httpwire"
 )
 
 // REQ-B4: a refusal touches no network, says when to retry, and closes the request's body.
@@ -46,7 +47,7 @@ func TestRefusal(t *testing.T) {
 func TestNoSecretInTexts(t *testing.T) {
 	config := breaker.Config{Rules: []breaker.Rule{breaker.ConsecutiveFailures{Count: 1}}}
 	for name, base := range map[string]http.RoundTripper{
-		"refused connection": newBase(defaultConnectTimeout),
+		"refused connection": httpwire.NewTransport(defaultConnectTimeout),
 		"status":             answer(503, "hunter2"),
 	} {
 		tr := newTransport(t, Config{Breaker: config, Base: base})

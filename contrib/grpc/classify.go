@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/contrib/grpc/internal/retryinfo"
 )
 
 // Classify tells what an error says about the target, by its status code (REQ-B9):
@@ -59,12 +59,7 @@ func retryAfter(err error) time.Duration {
 	if c := codeOf(err); c != codes.Unavailable && c != codes.ResourceExhausted {
 		return 0
 	}
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			return max(0, info.GetRetryDelay().AsDuration())
-		}
-	}
-	return 0
+	return retryinfo.Delay(err)
 }
 
 // callersEnd is the outcome of a call that ended because its caller cancelled it or its caller's deadline passed, after

@@ -16,29 +16,35 @@ import (
 // module that nobody imports. Tests may import what lies under internal/, and
 // examples below their own package, besides.
 var arrows = map[string][]string{
-	"internal/archtest":          {},
-	"internal/leaks":             {},
-	"internal/fleet":             {"internal/relay"},
-	"internal/fleettest":         {"breaker", "internal/fleet", "replica"},
-	"internal/relay":             {},
-	"internal/route":             {"breaker", "replica", "replica/postgres"},
-	"breaker":                    {},
-	"limit":                      {}, // neither it nor breaker knows the other
-	"emit":                       {"breaker", "limit"},
-	"emit/emittest":              {"emit"},
-	"readpath":                   {"limit", "replica"},
-	"contrib/ottercache":         {"readpath"},
-	"contrib/boltletters":        {"emit", "emit/emittest"}, // its tests run the contract
-	"readpath/httpread":          {"readpath", "replica"},
-	"breaker/httpbreaker":        {"breaker"},
-	"replica":                    {"breaker"},
-	"replica/postgres":           {"breaker", "replica"},
-	"pgxread":                    {"breaker", "internal/route", "readpath", "replica", "replica/postgres"},
-	"sqlread":                    {"breaker", "internal/route", "replica", "replica/postgres"},
-	"pgxread/examples/sqlcshape": {}, // what sqlc generates: it must not know us
-	"contrib/grpc":               {"breaker"},
-	"cmd/breakwater/...":         {anything},
-	"dev/...":                    {anything},
+	"internal/archtest":               {},
+	"internal/leaks":                  {},
+	"internal/fleet":                  {"internal/relay"},
+	"internal/fleettest":              {"breaker", "internal/fleet", "replica"},
+	"internal/relay":                  {},
+	"internal/route":                  {"breaker", "replica", "replica/postgres"},
+	"breaker":                         {},
+	"limit":                           {}, // neither it nor breaker knows the other
+	"emit":                            {"breaker", "limit"},
+	"emit/emittest":                   {"emit"},
+	"readpath":                        {"limit", "replica"},
+	"contrib/ottercache":              {"readpath"},
+	"contrib/boltletters":             {"emit", "emit/emittest"}, // its tests run the contract
+	"readpath/httpread":               {"readpath", "replica"},
+	"breaker/httpbreaker":             {"breaker", "internal/httpwire"},
+	"replica":                         {"breaker"},
+	"replica/postgres":                {"breaker", "replica"},
+	"pgxread":                         {"breaker", "internal/route", "readpath", "replica", "replica/postgres"},
+	"sqlread":                         {"breaker", "internal/route", "replica", "replica/postgres"},
+	"pgxread/examples/sqlcshape":      {}, // what sqlc generates: it must not know us
+	"contrib/grpc":                    {"breaker", "contrib/grpc/internal/retryinfo"},
+	"cmd/breakwater/...":              {anything},
+	"dev/...":                         {anything},
+	"internal/httpwire":               {},
+	"internal/cloudevent":             {"emit"},
+	"emit/httpsink":                   {"emit", "internal/cloudevent", "internal/httpwire"},
+	"emit/faultsink":                  {"emit", "emit/emittest", "emit/httpsink", "internal/cloudevent"}, // the two for its tests
+	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "emit/emittest", "internal/cloudevent"},
+	"contrib/grpc/internal/retryinfo": {},
 }
 
 // anything is what a program may import.

@@ -1,0 +1,165 @@
+package cloudevent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/breakwater-go/breakwater/emit"
+)
+
+// Read reads a request in binary or structured mode. The error is an *InvalidError, or matches emit.ErrTooLarge where the body is over
+// limit, or is that of reading the body.
+func Read(req *http.Request, limit int64) (emit.Trigger, error) {
+	body, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
+	switch {
+	case err != nil:
+		return emit.Trigger{}, fmt.Errorf("reading the body: %w", err)
+	case int64(len(body)) > limit:
+		return emit.Trigger{}, fmt.Errorf("%w: over %d bytes", emit.ErrTooLarge, limit)
+	}
+	r := reader{values: map[string]string{}}
+	switch media, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")); {
+	case media == eventType+"+json":
+		r.structured(body)
+	case strings.HasPrefix(media, eventType):
+		r.fault("its format is not read here")
+	default:
+		r.binary(req.Header, body)
+	}
+	return r.trigger()
+}
+
+// A reader collects what a request says.
+type reader struct {
+	values map[string]string
+	data   []byte
+	faults []error
+}
+
+func (r *reader) fault(text string) { r.faults = append(r.faults, errors.New(text)) }
+
+func (r *reader) binary(h http.Header, body []byte) {
+	for name, values := range h {
+		if name, ok := strings.CutPrefix(strings.ToLower(name), "ce-"); ok {
+			r.header(name, values)
+		}
+	}
+	if media := h.Get("Content-Type"); media != "" {
+		r.values["datacontenttype"] = media
+	}
+	r.data = body
+}
+
+func (r *reader) header(name string, values []string) {
+	value, err := url.PathUnescape(unquote(values[0]))
+	if err != nil || len(values) > 1 || !utf8.ValidString(value) || name == "datacontenttype" || !IsName(name) {
+		r.fault(fmt.Sprintf("header ce-%.40s cannot be read", name))
+		return
+	}
+	r.values[name] = value
+}
+
+// unquote takes the quotes and backslashes off that older senders put in.
+func unquote(s string) string {
+	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+		return s
+	}
+	var b strings.Builder
+	for i := 1; i < len(s)-1; i++ {
+		if s[i] == '\\' && i+1 < len(s)-1 {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func (r *reader) structured(body []byte) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		r.fault("its body is no JSON object")
+		return
+	}
+	data, base64 := members["data"], members["data_base64"]
+	delete(members, "data")
+	delete(members, "data_base64")
+	for name, raw := range members {
+		r.member(name, raw)
+	}
+	r.payload(data, base64)
+}
+
+func (r *reader) member(name string, raw json.RawMessage) {
+	text := ""
+	switch {
+	case !IsName(name) || raw[0] == '{' || raw[0] == '[':
+		r.fault(fmt.Sprintf("member %.40q cannot be read", name))
+	case raw[0] != '"' && string(raw) != "null":
+		r.values[name] = string(raw)
+	case json.Unmarshal(raw, &text) == nil && string(raw) != "null":
+		r.values[name] = text
+	}
+}
+
+// payload takes data in: JSON as it is, text from its string, bytes from base64.
+func (r *reader) payload(data, base64 json.RawMessage) {
+	media, _, _ := mime.ParseMediaType(r.values["datacontenttype"])
+	text := ""
+	switch {
+	case base64 != nil:
+		if data != nil || json.Unmarshal(base64, &r.data) != nil {
+			r.fault("data_base64 cannot be read")
+		}
+	case media == "" || declaresJSON(media):
+		r.data = bytes.Clone(data)
+	case json.Unmarshal(data, &text) == nil || data == nil:
+		r.data = []byte(text)
+	default:
+		r.fault("data is no string")
+	}
+}
+
+// trigger is what was read, unless something was wrong with it.
+func (r *reader) trigger() (emit.Trigger, error) {
+	if r.take("specversion") != "1.0" {
+		r.fault("specversion is not 1.0")
+	}
+	t := emit.Trigger{
+		ID: r.take("id"), Type: r.take("type"), Source: r.take("source"), Subject: r.take("subject"),
+		Key: r.take(partitionKey), ContentType: r.take("datacontenttype"), Data: r.data,
+	}
+	if stamp := r.take("time"); stamp != "" {
+		var err error
+		if t.Time, err = time.Parse(time.RFC3339, stamp); err != nil {
+			r.fault("time is not of RFC 3339")
+		}
+	}
+	if len(r.values) > 0 {
+		t.Attributes = r.values
+	}
+	r.faults = append(r.faults, required([]attribute{{"id", t.ID}, {"source", t.Source}, {"type", t.Type}})...)
+	if err := errors.Join(r.faults...); err != nil {
+		return emit.Trigger{}, &InvalidError{err}
+	}
+	return t, nil
+}
+
+func (r *reader) take(name string) string {
+	value := r.values[name]
+	delete(r.values, name)
+	return value
+}
+
+// declaresJSON knows application/json and all of its kind.
+func declaresJSON(media string) bool {
+	return strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
+}
