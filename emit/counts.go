@@ -50,8 +50,8 @@ type Stats struct {
 
 // ConsumerStats is a snapshot of a lane. Emitted = Delivered + Stored + Shed + Refused in each of them (REQ-E14):
 // a letter that is evicted or discarded moves from Stored to Shed, one that is replayed to Delivered. A trigger is
-// counted once its outcome is known; one that is on its way into the store as Stored, until the store refuses it. But for Stored, counters only
-// grow, from New on; what a durable store held then is in Emitted and in Stored.
+// counted once its outcome is known; one that is on its way into the store as Stored, until the store refuses it. The counters are read one after the
+// other, so that under traffic Stored may be ahead of Depth by what went meanwhile. But for Stored, counters only grow, from New on; what a durable store held then is in Emitted and in Stored.
 type ConsumerStats struct {
 	Name      string
 	Emitted   uint64

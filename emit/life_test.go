@@ -467,6 +467,9 @@ func TestObserver(t *testing.T) {
 		settled(t, r, "a", time.Minute)
 		a.set(func(context.Context, emit.Trigger) error { return emit.ErrRejected })
 		emitWant(t, r, trigger("3"), emit.Stored, emit.ReasonRejected)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		for what, want := range map[string]int{"stored": 2, "shed": 1, "replayed": 1, "parked": 1, "transition": 2, "fault": 5} {
 			if told[what] != want {
 				t.Errorf("%s: told %d times; want %d", what, told[what], want)

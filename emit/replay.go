@@ -71,15 +71,16 @@ func (r *Router) Replay(ctx context.Context, consumer string, f Filter) (deliver
 	if l == nil {
 		return 0, unknown(consumer)
 	}
-	if f.Parked == nil || *f.Parked {
+	parked := f.Parked == nil || *f.Parked
+	f.Parked = nil
+	d := &demand{f: f}
+	l.demands.add(d) // first: what is unparked may be delivered at once
+	defer l.demands.remove(d)
+	if parked {
 		if err := l.unpark(ctx, f); err != nil {
 			return 0, err
 		}
 	}
-	f.Parked = nil
-	d := &demand{f: f}
-	l.demands.add(d)
-	defer l.demands.remove(d)
 	for {
 		change := l.demands.change()
 		l.letters.Store(true)

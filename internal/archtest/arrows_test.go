@@ -20,18 +20,12 @@ var arrows = map[string][]string{
 	"internal/leaks":                  {},
 	"internal/fleet":                  {"internal/relay"},
 	"internal/fleettest":              {"breaker", "internal/fleet", "replica"},
-	"internal/route":                  {"breaker", "replica", "replica/postgres"},
 	"internal/relay":                  {},
-	"internal/httpwire":               {},
-	"internal/cloudevent":             {"emit"},
-	"emit":                            {"breaker", "emit/emittest", "limit"}, // emittest for its tests
-	"emit/emittest":                   {"emit"},                              // its tests, and those of whoever keeps its contracts
-	"emit/httpsink":                   {"emit", "internal/cloudevent", "internal/httpwire"},
-	"emit/faultsink":                  {"emit", "emit/emittest", "emit/httpsink", "internal/cloudevent"}, // the two for its tests
-	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "emit/emittest", "internal/cloudevent"},
-	"contrib/grpc/internal/retryinfo": {},
+	"internal/route":                  {"breaker", "replica", "replica/postgres"},
 	"breaker":                         {},
 	"limit":                           {}, // neither it nor breaker knows the other
+	"emit":                            {"breaker", "limit"},
+	"emit/emittest":                   {"emit"},
 	"readpath":                        {"limit", "replica"},
 	"contrib/ottercache":              {"readpath"},
 	"contrib/boltletters":             {"emit", "emit/emittest"}, // its tests run the contract
@@ -45,6 +39,12 @@ var arrows = map[string][]string{
 	"contrib/grpc":                    {"breaker", "contrib/grpc/internal/retryinfo"},
 	"cmd/breakwater/...":              {anything},
 	"dev/...":                         {anything},
+	"internal/httpwire":               {},
+	"internal/cloudevent":             {"emit"},
+	"emit/httpsink":                   {"emit", "internal/cloudevent", "internal/httpwire"},
+	"emit/faultsink":                  {"emit", "emit/emittest", "emit/httpsink", "internal/cloudevent"}, // the two for its tests
+	"contrib/grpc/grpcsink":           {"contrib/grpc/internal/retryinfo", "emit", "emit/emittest", "internal/cloudevent"},
+	"contrib/grpc/internal/retryinfo": {},
 }
 
 // anything is what a program may import.

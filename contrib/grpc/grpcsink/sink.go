@@ -119,7 +119,11 @@ func rejected(err error) error {
 
 // failed keeps what ended the context beside the status, which does not wrap it.
 func failed(ctx context.Context, err error) error {
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+	ended := ctx.Err()
+	if status.Code(err) == codes.DeadlineExceeded { // the consumer may see the deadline pass a moment before we do
+		ended = context.DeadlineExceeded
+	}
+	if ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("grpcsink: %w: %w", ended, err)
 	}
 	return fmt.Errorf("grpcsink: %w", err)
