@@ -142,7 +142,7 @@ func interruptible(errOut io.Writer) (context.Context, func()) {
 func newRoot(args []string, out, errOut io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "breakwater",
-		Short:         "Circuit breakers for reads that go to database replicas",
+		Short:         "Circuit breakers for reads that go to database replicas, and for triggers that go to consumers",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noCommand,
@@ -156,7 +156,7 @@ func newRoot(args []string, out, errOut io.Writer) *cobra.Command {
 	})
 	root.Version = version()
 	root.SetVersionTemplate("breakwater {{.Version}}\n") // as command version prints it
-	root.AddCommand(newLab(args, out, errOut), newCheck(out, errOut), newVersion(out))
+	root.AddCommand(newLab(args, out, errOut), newCheck(out, errOut), newVersion(out), newConsumer(out), newEmitter(out))
 	strict(root)
 	return root
 }

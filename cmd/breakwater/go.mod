@@ -4,23 +4,24 @@ go 1.26
 
 require (
 	github.com/breakwater-go/breakwater v0.0.0
+	github.com/breakwater-go/breakwater/contrib/boltletters v0.0.0
+	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
 	github.com/breakwater-go/breakwater/pgxread v0.0.0
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.9
+	github.com/spf13/pflag v1.0.10
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/term v0.45.0
 )
 
-require github.com/maypok86/otter/v2 v2.4.0 // indirect
-
 require (
-	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/maypok86/otter/v2 v2.4.0 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
@@ -28,7 +29,7 @@ require (
 
 replace (
 	github.com/breakwater-go/breakwater => ../..
+	github.com/breakwater-go/breakwater/contrib/boltletters => ../../contrib/boltletters
+	github.com/breakwater-go/breakwater/contrib/ottercache => ../../contrib/ottercache
 	github.com/breakwater-go/breakwater/pgxread => ../../pgxread
 )
-
-replace github.com/breakwater-go/breakwater/contrib/ottercache => ../../contrib/ottercache

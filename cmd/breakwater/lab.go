@@ -7,13 +7,14 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/emitlab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 )
 
@@ -23,8 +24,10 @@ type labFlags struct {
 	fleet          string
 	pgBin, dir     string
 	listen         string
+	policies       string
 	headless, json bool
 
+	set         *pflag.FlagSet // as it was parsed
 	listenGiven bool
 	faults      []error  // of the command line, found while it was parsed
 	args        []string // the process's
@@ -44,8 +47,8 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	f.Started, f.Replicas, f.Seed = started, 3, 1
 	c := &cobra.Command{
 		Use:   "lab",
-		Short: "Run a primary with replicas on loopback, send traffic through the library, break things",
-		Long:  fmt.Sprintf(longHelp, scenarioList(false), scenarioList(true)),
+		Short: "Run a primary with replicas on loopback, or consumers, send traffic through the library, break things",
+		Long:  fmt.Sprintf(longHelp, scenarioList(false), scenarioList(true), strings.Join(emitlab.Policies(), ", "), emitScenarioList()),
 		Args:  cobra.ArbitraryArgs, // refused by check, beside all other faults
 		RunE: func(c *cobra.Command, args []string) error {
 			f.parsed(c, args)
@@ -56,6 +59,9 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		f.parsed(c, nil)
 		f.faults = append(f.faults, err)
+		if f.emits() {
+			return f.checkEmit()
+		}
 		_, _, err = f.check(c.Context())
 		return err
 	})
@@ -64,16 +70,18 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	fs.StringVar(&f.fleet, "fleet", fleetAuto, "auto, postgres or simulated; auto is postgres where its programs are found")
 	r.whole(&f.Replicas, "replicas", "how many replicas, 1 to 8", "give a whole number, 1 to 8")
 	fs.StringVar(&f.pgBin, "pg-bin", "", "directory of the PostgreSQL server's programs (default: search)")
-	fs.StringVar(&f.dir, "dir", "", "directory in which the fleet makes its own (default: the system's for temporary files)")
+	fs.StringVar(&f.dir, "dir", "", "directory in which the fleet, or scenario crash, makes its own (default: the system's for temporary files)")
 	fs.StringVar(&f.listen, "listen", defaultListen, "loopback address of the status interface, a free port where this default is in use; with --headless only if given")
-	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200 to 500; four times as many come while all replicas are late)", "give a whole number, 1 or more reads a second, or leave it out")
+	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200 to 500; four times as many come while all replicas are late); in scenarios of consumers triggers a second for each (default 500)",
+		"give a whole number, 1 or more a second, or leave it out for the scenario's own")
 	fs.StringVar(&f.Scenario, "scenario", "", "one of those above (default: traffic until interrupted)")
-	r.natural(&f.Seed, "seed", "seed of scenario random", "give a whole number, 0 or more")
-	r.length(&f.For, "for", "how long; in a scenario with one fault until the fault is mended (default: the scenario's own)",
+	fs.StringVar(&f.policies, "policies", "", "in scenarios of consumers: some of "+strings.Join(emitlab.Policies(), ",")+", run one after the other (default: "+emitlab.PolicyLatency+")")
+	r.natural(&f.Seed, "seed", "seed of scenario random, and of when triggers come", "give a whole number, 0 or more")
+	r.length(&f.For, "for", "how long; in a scenario with one fault until the fault is mended, in one of consumers the outage (default: the scenario's own)",
 		"give a positive length with its unit, such as 30s or 2m, or leave it out")
 	r.yes(&f.headless, "headless", "no table: a line per event and second")
 	r.yes(&f.json, "json", "with --headless: a JSON object a line, the last of kind summary")
-	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(lab.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(slices.Concat(lab.Names(), emitlab.Names()), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("fleet", cobra.FixedCompletions([]string{fleetAuto, fleetPostgres, fleetSimulated}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -85,6 +93,10 @@ goes on until the replicas take reads again.
 %s
 
 With classes of reads, critical, degradable and sheddable ones (docs/degraded.md):
+%s
+
+Of consumers that get triggers, with the length of the outage. They need no fleet; --policies compares the
+library with what people have today (%s):
 %s
 
 Exit status:
@@ -104,9 +116,17 @@ func scenarioList(withClasses bool) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
+func emitScenarioList() string {
+	var b strings.Builder
+	for _, s := range emitlab.Scenarios() {
+		fmt.Fprintf(&b, "  %-18s %3.0fs  %s\n", s.Name, s.Lasts.Seconds(), s.Shows)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 // parsed notes what only the command knows once its flags are read.
 func (f *labFlags) parsed(c *cobra.Command, args []string) {
-	f.Load, f.listenGiven = loadAverage(), c.Flags().Changed("listen")
+	f.Load, f.set, f.listenGiven, f.Others = loadAverage(), c.Flags(), c.Flags().Changed("listen"), emitlab.Names()
 	if _, own, err := c.Root().Find(f.args); err == nil {
 		f.faults = append(f.faults, unknownFlags(c.Flags(), own)...)
 	}
@@ -116,6 +136,9 @@ func (f *labFlags) parsed(c *cobra.Command, args []string) {
 }
 
 func (f *labFlags) run(ctx context.Context, out, errOut io.Writer) error {
+	if f.emits() {
+		return f.runEmit(ctx, out, errOut)
+	}
 	start, listener, err := f.check(ctx)
 	if err != nil {
 		return err
@@ -140,10 +163,10 @@ func (f *labFlags) run(ctx context.Context, out, errOut io.Writer) error {
 // check finds every fault of the command line before anything is started.
 func (f *labFlags) check(ctx context.Context) (start starter, listener net.Listener, err error) {
 	faults := append(slices.Clone(f.faults), f.Check())
-	if f.json && !f.headless {
-		faults = append(faults, errors.New("--json: the table is no JSON; add --headless, or leave it out"))
+	faults = append(faults, f.checkJSON(), f.checkDir())
+	if f.policies != "" {
+		faults = append(faults, fmt.Errorf("--policies %q: they are of scenarios of consumers (%s); leave it out, or name one of those", f.policies, strings.Join(emitlab.Names(), ", ")))
 	}
-	faults = append(faults, f.checkDir())
 	start, err = f.chooseFleet(ctx)
 	faults = append(faults, err)
 	if f.listenGiven || !f.headless {
@@ -159,6 +182,13 @@ func (f *labFlags) check(ctx context.Context) (start starter, listener net.Liste
 	return start, listener, nil
 }
 
+func (f *labFlags) checkJSON() error {
+	if f.json && !f.headless {
+		return errors.New("--json: the table is no JSON; add --headless, or leave it out")
+	}
+	return nil
+}
+
 func (f *labFlags) checkDir() error {
 	if f.dir == "" {
 		return nil
@@ -166,9 +196,7 @@ func (f *labFlags) checkDir() error {
 	if f.fleet == fleetSimulated {
 		return fmt.Errorf("--dir %q: a simulated fleet has no files; leave it out, or give --fleet postgres", f.dir)
 	}
-	if abs, err := filepath.Abs(f.dir); err == nil {
-		f.dir = abs
-	}
+	f.dir = absolute(f.dir)
 	info, err := os.Stat(f.dir)
 	switch {
 	case err != nil:

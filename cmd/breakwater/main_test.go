@@ -117,6 +117,18 @@ func TestWrongUsage(t *testing.T) {
 		{"too few reads", []string{"lab", "--headless", "--scenario", "all-lagging", "--rate", "50"}, []string{"--rate 50", "at least 300"}},
 		{"too short", []string{"lab", "--headless", "--scenario", "frozen", "--for", "2s"}, []string{"--for 2s", "at least 10s"}},
 		{"too few", []string{"lab", "--headless", "--scenario", "frozen", "--replicas", "1"}, []string{"--replicas 1", "at least 2"}},
+		{"a fleet for consumers", []string{
+			"lab", "--headless", "--scenario", "slow-consumer", "--replicas", "2", "--fleet", "simulated", "--pg-bin", empty, "--listen", "127.0.0.1:0", "--dir", empty,
+			"--rate", "6000", "--for", "1s", "--policies", "none,fast", "--seed", "x", "more", "--frobnicate",
+		}, []string{
+			`--replicas "2": scenario slow-consumer has consumers and no fleet; leave it out`, `--fleet "simulated": `, "--pg-bin ", `--listen "127.0.0.1:0": `, "--dir \"" + empty + "\": scenario slow-consumer has no files",
+			"--rate 6000: give 1 to 5000", "--for 1s: too short", `--policies "fast": not known; take some of none,timeout,errors,latency`, `--seed "x"`, "--frobnicate: unknown flag", `unexpected argument "more"`,
+		}},
+		{"no value, of consumers", []string{"lab", "--scenario", "crash", "--json", "--dir", empty + "/none", "--rate"}, []string{"flag needs an argument: --rate", "--json", "existing directory"}},
+		{"policies without letters", []string{"lab", "--headless", "--scenario", "crash", "--policies", "none"}, []string{"--policies none: scenario crash is about dead letters"}},
+		{"policies of replicas", []string{"lab", "--headless", "--scenario", "frozen", "--policies", "none"}, []string{`--policies "none"`, "slow-consumer"}},
+		{"unknown scenario, all of them", []string{"lab", "--headless", "--scenario", "slow-consumr"}, []string{`--scenario "slow-consumr"`, "own-writes, slow-consumer, partly-slow"}},
+		{"too much for a consumer", []string{"consumer", "x"}, []string{`unexpected argument "x"`}},
 		{"all at once", []string{
 			"lab", "--json", "--scenario", "nonesuch", "--replicas", "0", "--rate", "-5", "--for", "-1s", "--fleet", "x", "--dir", empty + "/none", "--listen", "nowhere",
 		}, []string{"--json", "nonesuch", "--replicas 0", "--rate -5", "--for -1s", `--fleet "x"`, "--dir", `--listen "nowhere"`}},
@@ -155,6 +167,9 @@ func TestVersionHelpAndCompletion(t *testing.T) {
 		{[]string{"lab", "--help"}, "primary-restart  12s"}, // the longest name, in its column
 		{[]string{"lab", "--help"}, "130  a scenario was interrupted"},
 		{[]string{"help", "lab"}, "one-lagging"},
+		{[]string{"help", "lab"}, "slow-consumer       30s"},
+		{[]string{"help", "lab"}, "(none, timeout, errors, latency)"},
+		{[]string{"__complete", "lab", "--scenario", "hang"}, "hanging-consumer"},
 		{[]string{"check", "--help"}, "FILE:LINE:COLUMN"},
 		{[]string{"__complete", "check", "--con"}, "--connect"},
 		{[]string{"__complete", "check", ""}, "yaml"},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/emitlab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 )
 
@@ -18,6 +19,7 @@ import (
 type renderer interface {
 	line(lab.Line)
 	live(lab.Live)
+	consumers(emitlab.Live)
 	end()
 }
 
@@ -45,6 +47,8 @@ func (f *labFlags) screen(ctx context.Context, out io.Writer) screen {
 				r.line(e)
 			case lab.Live:
 				r.live(e)
+			case emitlab.Live:
+				r.consumers(e)
 			}
 		}
 		r.end()
@@ -77,7 +81,7 @@ func (s screen) line(l lab.Line) {
 	}
 }
 
-func (s screen) live(l lab.Live) {
+func (s screen) live(l any) { // a lab.Live or an emitlab.Live
 	select {
 	case s.events <- l:
 	default: // a picture of now is worth nothing later
@@ -138,8 +142,9 @@ func (j jsonLines) line(l lab.Line) {
 	_ = j.w.Flush()
 }
 
-func (jsonLines) live(lab.Live) {}
-func (jsonLines) end()          {}
+func (jsonLines) live(lab.Live)          {}
+func (jsonLines) consumers(emitlab.Live) {}
+func (jsonLines) end()                   {}
 
 // textLines writes lines for people.
 type textLines struct{ w io.Writer }
@@ -150,5 +155,6 @@ func (t textLines) line(l lab.Line) {
 	}
 }
 
-func (textLines) live(lab.Live) {}
-func (textLines) end()          {}
+func (textLines) live(lab.Live)          {}
+func (textLines) consumers(emitlab.Live) {}
+func (textLines) end()                   {}

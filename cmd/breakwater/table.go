@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/emitlab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 	"github.com/breakwater-go/breakwater/readpath"
 	"github.com/breakwater-go/breakwater/replica"
@@ -40,6 +41,13 @@ func (t *table) line(l lab.Line) {
 	case lab.Summary:
 		t.summary = describe(l)
 		return
+	case emitlab.Summary:
+		t.summary += describe(l) + "\n"
+		return
+	case emitlab.TransitionLine:
+		if l.From == breaker.Closed && l.To == breaker.Open { // what came after is that its probes failed
+			t.opened[l.Consumer] = l.Reason
+		}
 	case lab.TransitionLine:
 		if l.To == breaker.Open {
 			t.opened[l.Node] = l.Reason
@@ -54,9 +62,18 @@ func (t *table) line(l lab.Line) {
 // live draws over what it drew last. The last row of the terminal stays free for the cursor, so that
 // nothing scrolls.
 func (t *table) live(l lab.Live) {
+	t.draw(func(room int) []string { return t.render(l, room) })
+}
+
+// consumers is live for scenarios of consumers.
+func (t *table) consumers(l emitlab.Live) {
+	t.draw(func(room int) []string { return t.renderEmits(l, room) })
+}
+
+func (t *table) draw(render func(room int) []string) {
 	width, height := t.size()
 	height = max(height, 2)
-	lines := t.render(l, height-1)
+	lines := render(height - 1)
 	var b strings.Builder
 	b.WriteString("\x1b[?7l") // what a terminal draws wider than we count is cut too, not wrapped
 	if t.drawn > 0 {
@@ -89,6 +106,11 @@ func (t *table) render(l lab.Live, room int) []string {
 	}
 	p := &l.Stats.Primary
 	lines = append(lines, fmt.Sprintf("%-9s %-13s %-13s %7d %6d %5s  %s", p.Name, "-", "-", l.Second.PrimaryReads, p.InFlight, "", why(p)))
+	return t.withEvents(lines, room)
+}
+
+// withEvents adds the newest events that there is room for.
+func (t *table) withEvents(lines []string, room int) []string {
 	if left := room - len(lines) - len(eventsTitle); left > 0 && len(t.events) > 0 {
 		lines = append(append(lines, eventsTitle[:]...), t.events[max(0, len(t.events)-left):]...)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/emitlab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 	"github.com/breakwater-go/breakwater/readpath"
 )
@@ -19,6 +20,10 @@ func describe(l lab.Line) string {
 		return stamp(l.T) + describeSecond(l)
 	case lab.Summary:
 		return describeSummary(l)
+	case emitlab.SecondLine:
+		return stamp(l.T) + describeEmits(l)
+	case emitlab.Summary:
+		return describeEmitSummary(&l)
 	}
 	return describeEvent(l)
 }
@@ -58,7 +63,7 @@ func describeEvent(l lab.Line) string {
 	case lab.ErrorLine:
 		return stamp(l.T) + "own fault  " + l.Node + ": " + l.Error
 	}
-	return ""
+	return describeEmitEvent(l)
 }
 
 func stamp(t int64) string { return fmt.Sprintf("%8.2f s  ", float64(t)/1000) }

@@ -28,6 +28,8 @@ type Options struct {
 	// Load is the machine's load when the process started, nil where it is not told: ready_ms is
 	// judged only where it was below 2.
 	Load *float64
+	// Others are scenarios that are not played here, for who names one that nobody knows.
+	Others []string
 	// Started is when the process started: ready_ms and t_ms count from it.
 	Started time.Time
 }
@@ -51,7 +53,7 @@ func (o Options) Check() error {
 	}
 	s, ok := find(o.Scenario)
 	if !ok {
-		bad("--scenario %q: not known; take one of %s", o.Scenario, strings.Join(Names(), ", "))
+		bad("--scenario %q: not known; take one of %s", o.Scenario, strings.Join(append(Names(), o.Others...), ", "))
 		return errors.Join(faults...)
 	}
 	if o.For > 0 && o.For < s.shortest {
