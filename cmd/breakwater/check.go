@@ -84,7 +84,7 @@ func check(ctx context.Context, file string, connect bool, out, errOut io.Writer
 func load(ctx context.Context, file string) (*config.Config, error) {
 	var c *config.Config
 	loaded := make(chan error, 1)
-	go func() { //nolint:contextcheck // opening a pipe takes no context
+	go func() {
 		var err error
 		c, err = config.Load(file)
 		loaded <- err

@@ -31,6 +31,7 @@ func (m writerMode) String() string {
 const (
 	maxInFlight   = 512 // reads; more are skipped and counted
 	catchUp       = 4
+	timerLate     = 5 * time.Millisecond // what a timer may be late by where nothing stalls
 	checkEvery    = 100 * time.Millisecond
 	directTimeout = time.Second
 	// checkUsable is how long a direct read may take to say something about the
@@ -54,7 +55,7 @@ func (r *run) write(m writerMode) {
 func (r *run) pace(ctx context.Context, perSecond func() int64, do func(late time.Duration)) {
 	for due, last := r.now(), r.now(); ctx.Err() == nil; {
 		now, interval := r.now(), time.Second/time.Duration(perSecond())
-		room := max(1, int(catchUp*(now-last)/interval))
+		room := max(1, int(catchUp*min(now-last, timerLate)/interval))
 		for last = now; due <= now && room > 0; room-- {
 			do(now - due)
 			due += interval
