@@ -4,7 +4,8 @@
 # ROUNDS (1) is how many times in a row each must hold; SEEDS ("1") and RANDOM_FOR (30s) are those
 # of scenario random. TRY_AGAIN (1) is how many runs more a round gets if nothing failed but figures of
 # speed while the machine stalled (only_speed_failed in the summary). Whatever else fails, of data or of
-# counts, fails at once. CRASH_FOR (5s) is how long the router is killed again and again.
+# counts, fails at once. FLAPPING_FOR (40s), HEALTHY_FOR (20s), OUTAGE (10s, of slow consumers) and CRASH_FOR (5s, in which the
+# router is killed again and again) are how long those last; MORE=1 adds what CI has no time for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,24 +14,26 @@ scenarios=(
   "--fleet postgres --scenario cut-off"
   "--fleet postgres --scenario frozen"
   "--fleet postgres --scenario one-dead"
-  "--fleet postgres --scenario flapping --for 60s"
-  "--fleet postgres --scenario healthy --for 60s"
+  "--fleet postgres --scenario flapping --for ${FLAPPING_FOR:-40s}"
+  "--fleet postgres --scenario healthy --for ${HEALTHY_FOR:-20s}"
   "--fleet postgres --scenario all-lagging"
   "--fleet postgres --scenario relapse"
-  "--fleet postgres --scenario all-dead"
   "--fleet postgres --scenario cold-cache"
   "--fleet postgres --scenario primary-restart"
   "--fleet postgres --scenario last-standing"
   "--fleet postgres --scenario own-writes"
 )
 consumers=(
-  "--scenario slow-consumer"
-  "--scenario partly-slow"
+  "--scenario slow-consumer --for ${OUTAGE:-10s}"
+  "--scenario partly-slow --for ${OUTAGE:-10s}"
   "--scenario hanging-consumer"
   "--scenario failing-consumer"
   "--scenario all-consumers-down"
   "--scenario crash --for ${CRASH_FOR:-5s}"
 )
+if [ -n "${MORE:-}" ]; then # what CI has no time for; tests run both on a simulated fleet
+  scenarios+=("--fleet postgres --scenario all-dead" "--fleet simulated --scenario one-lagging")
+fi
 # ONLY names the scenarios to run, separated by spaces; all of them by default.
 if [ -n "${ONLY:-}" ]; then
   choose() { # ARGUMENTS...: prints those that are named
@@ -47,7 +50,6 @@ if [ -z "${ONLY:-}" ]; then
   for seed in ${SEEDS:-1}; do
     scenarios+=("--fleet postgres --scenario random --for ${RANDOM_FOR:-30s} --seed $seed")
   done
-  scenarios+=("--fleet simulated --scenario one-lagging")
 fi
 
 scratch=$(mktemp -d)
