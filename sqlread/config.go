@@ -41,6 +41,11 @@ type Config struct {
 	Primary Node
 	// Replicas take the reads: 0 to 64, also changed later by AddReplica and RemoveReplica.
 	Replicas []Node
+	// PrimaryReads makes the connections of a second pool of the primary, in which reads that ask for it run
+	// (Requirement.PrimaryOnly, and what falls back to it): its sessions are made read-only, so a write hidden in a read fails there
+	// as it does on a replica. Best of a role of its own with a connection limit, the last line of defence of the primary
+	// (REQ-D3). The pool has as many connections as Primary.MaxConns. Default: Primary.Connector.
+	PrimaryReads driver.Connector
 	// Settings are the thresholds and intervals of the Set of replicas.
 	Settings replica.Settings
 
@@ -71,6 +76,9 @@ type Config struct {
 // withDefaults fills in what was left zero.
 func (c *Config) withDefaults() {
 	c.Primary.Name = orDefault(c.Primary.Name, defaultPrimaryName)
+	if c.PrimaryReads == nil {
+		c.PrimaryReads = c.Primary.Connector
+	}
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, defaultConnectTimeout)
 	c.CallTimeout = orDefault(c.CallTimeout, defaultCallTimeout)
 	c.SlowCall = orDefault(c.SlowCall, defaultSlowCall)

@@ -24,6 +24,7 @@ type DB struct {
 	cfg     Config       // immutable after Open
 	set     *replica.Set // immutable after Open
 	primary *node        // immutable after Open
+	reads   *node        // the primary's pool for reads, whose sessions cannot write; immutable after Open
 
 	mu struct {
 		sync.Mutex
@@ -46,12 +47,15 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{cfg: cfg}
-	db.primary = db.newNode(cfg.Primary, true)
+	db.primary = db.newNode(cfg.Primary, writes)
+	reads := cfg.Primary
+	reads.Connector = cfg.PrimaryReads
+	db.reads = db.newNode(reads, readsPrimary)
 	db.mu.nodes = map[string]*node{db.primary.Name: db.primary}
 	db.mu.readers = make(map[replica.Requirement]*sql.DB)
 	rc := replica.Config{Primary: db.primary.watch(), Settings: cfg.Settings, Classify: classify, Observer: cfg.Observer}
 	for _, r := range cfg.Replicas {
-		n := db.newNode(r, false)
+		n := db.newNode(r, replicates)
 		db.mu.nodes[r.Name] = n
 		rc.Replicas = append(rc.Replicas, n.watch())
 	}
@@ -86,8 +90,7 @@ func (db *DB) ready(ctx context.Context) error {
 // requirement, made at the first call and closed with the DB: where requirements vary, WithRead
 // costs less, and a position is best in the context (replica.WithPosition), since no two are alike. Once the DB is closed its calls fail with replica.ErrClosed.
 //
-// With req.PrimaryOnly its calls run in the primary's ordinary sessions, which can write: a
-// write outside of a transaction is executed and not refused.
+// With req.PrimaryOnly its calls run in the primary's pool for reads (Config.PrimaryReads).
 func (db *DB) Reader(req replica.Requirement) *sql.DB {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -123,7 +126,11 @@ func (db *DB) closing() []*sql.DB {
 
 func (db *DB) closePools() {
 	var wg sync.WaitGroup
+	pools := []*node{db.reads}
 	for _, n := range db.snapshot() {
+		pools = append(pools, n)
+	}
+	for _, n := range pools {
 		wg.Go(func() { _ = n.pool.Close() }) // what a driver's goodbye meets is nobody's concern any more
 	}
 	wg.Wait()
@@ -155,7 +162,7 @@ func (db *DB) AddReplica(r Node) error {
 	if err := r.fault("replica " + r.Name); err != nil {
 		return err
 	}
-	n := db.newNode(r, false)
+	n := db.newNode(r, replicates)
 	if err := db.join(n); err != nil {
 		return errors.Join(err, n.pool.Close())
 	}

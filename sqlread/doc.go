@@ -23,7 +23,10 @@
 // are closed (REQ-R7). Where the driver says by [driver.ErrBadConn] that a statement was not
 // sent, another connection of the same node is taken, as database/sql does, for writes too.
 //
-// To read one's own write from a replica, take a position after the commit ([DB.Set], then [replica.Set.Position])
+// What reads do while no replica is fresh enough is package readpath's, over [DB.Backend]. Reads of the primary run in a pool of
+// their own, whose sessions cannot write ([Config.PrimaryReads]).
+//
+// To read one's own write from a replica, take a position after the commit ([DB.Position], or at no connection's cost [replica.Set.Position])
 // and read under [replica.WithPosition]: the read goes to a replica that has replayed it, waits for one for up to
 // [Config.PositionWait], and then fails with [replica.ErrBehind] (REQ-R12). A transaction or [sql.Conn] that has its session stays there.
 //

@@ -19,6 +19,8 @@ var (
 var (
 	// errConnect is a connection that could not be made.
 	errConnect = errors.New("sqlread: no connection")
+	// errLost is a connection that was lost, without the driver.ErrBadConn that said so.
+	errLost = errors.New("connection lost")
 	// errTimedOut is the cause of a call's end by its timeout.
 	errTimedOut = errors.New("sqlread: call timeout")
 	// errPanicked finishes a call whose statement panicked, or left by runtime.Goexit. It
@@ -58,5 +60,5 @@ func timeoutError(node string, d time.Duration, err error) error {
 
 // lostError hides a driver.ErrBadConn from database/sql, which would run the statement again.
 func lostError(node string, err error) error {
-	return fmt.Errorf("sqlread: node %s: connection lost: %v", node, err) //nolint:errorlint // not to be found by database/sql
+	return fmt.Errorf("sqlread: node %s: %w: %v", node, errLost, err) //nolint:errorlint // not to be found by database/sql
 }

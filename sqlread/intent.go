@@ -22,8 +22,8 @@ func withIntent(ctx context.Context, change func(*route.Intent)) context.Context
 // to its read-only transactions; those that may write stay on the primary. A prepared
 // statement is a read if the context that it is used with says so.
 //
-// With req.PrimaryOnly such calls run in the primary's ordinary sessions, which can
-// write: a write in one is executed and not refused with ErrWriteInRead.
+// With req.PrimaryOnly such calls run in the primary's pool for reads (Config.PrimaryReads), whose sessions
+// cannot write either.
 func WithRead(ctx context.Context, req replica.Requirement) context.Context {
 	return withIntent(ctx, func(in *route.Intent) { in.Read, in.Req = true, req })
 }

@@ -18,14 +18,23 @@ import (
 // readOnlyInstanceSQL asks which server a connection leads to, and makes its session read-only.
 const readOnlyInstanceSQL = postgres.InstanceSQL + ", set_config('default_transaction_read_only', 'on', false)"
 
+// role is what a pool is for.
+type role int
+
+const (
+	writes       role = iota // the primary's own
+	readsPrimary             // the primary's for reads
+	replicates               // a replica's
+)
+
 // node is a server with its pool. It is the Target of its choices, and the connector of
 // its pool.
 type node struct {
 	Node // immutable
 
-	db      *DB
-	primary bool
-	pool    *sql.DB
+	db   *DB
+	role role
+	pool *sql.DB
 
 	// epoch grows when the node is fenced: connections of an earlier one are not used again.
 	epoch atomic.Uint64
@@ -37,9 +46,9 @@ type node struct {
 }
 
 // newNode makes the pool, which connects to nobody yet.
-func (db *DB) newNode(cfg Node, primary bool) *node {
+func (db *DB) newNode(cfg Node, r role) *node {
 	cfg.withDefaults()
-	n := &node{Node: cfg, db: db, primary: primary}
+	n := &node{Node: cfg, db: db, role: r}
 	n.pool = sql.OpenDB(n)
 	n.pool.SetMaxOpenConns(n.MaxConns)
 	n.pool.SetMaxIdleConns(n.MaxConns)
@@ -51,7 +60,7 @@ func (db *DB) newNode(cfg Node, primary bool) *node {
 // watch is how the Set sees the node.
 func (n *node) watch() replica.Node {
 	rn := replica.Node{Name: n.Name, Target: n, Connect: n.sample, MaxInFlight: n.MaxConns}
-	if !n.primary {
+	if n.role == replicates {
 		rn.Probe, rn.Fence = n.probe, n.fence
 	}
 	return rn
@@ -79,7 +88,7 @@ func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 func (n *node) dial(ctx context.Context) (*link, error) {
 	epoch := n.epoch.Load()
 	l, err := n.open(ctx, n.Connector, epoch)
-	if err != nil || n.primary {
+	if err != nil || n.role == writes {
 		return l, err
 	}
 	if err := n.confirm(ctx, l); err != nil {
@@ -103,11 +112,11 @@ func (n *node) open(ctx context.Context, c driver.Connector, epoch uint64) (*lin
 // Driver is the one of the connector.
 func (n *node) Driver() driver.Driver { return n.Connector.Driver() }
 
-// confirm lets a new connection into the pool of a replica if it leads to the server that the
-// sampler sees: positions that were sampled say nothing about another one.
+// confirm makes the session of a new connection read-only, and lets it into the pool of a replica if it leads to the
+// server that the sampler sees: positions that were sampled say nothing about another one.
 func (n *node) confirm(ctx context.Context, l *link) error {
 	instance, err := l.instance(ctx)
-	if err == nil && n.joined.Load() && !n.db.set.Confirm(n.Name, instance) {
+	if err == nil && n.role == replicates && n.joined.Load() && !n.db.set.Confirm(n.Name, instance) {
 		return route.ErrOtherServer
 	}
 	return err
@@ -136,7 +145,7 @@ func (l *link) instance(ctx context.Context) (string, error) {
 // admits tells whether a request may make a connection to n: while lag keeps it open, a read that
 // accepts a late replica.
 func (n *node) admits(ctx context.Context) bool {
-	if n.primary || !n.joined.Load() {
+	if n.role != replicates || !n.joined.Load() {
 		return true
 	}
 	if c, ok := ctx.Value(callKey{}).(*call); ok && c.late {

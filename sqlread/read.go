@@ -103,7 +103,11 @@ func (c *conn) pick(ctx context.Context, in route.Intent) (*session, *call, erro
 		return nil, nil, err
 	}
 	in.Picked(&choice)
-	s := &session{node: choice.Target().(*node), read: true, choice: choice}
+	n := choice.Target().(*node)
+	if choice.Primary() {
+		n = c.front.db.reads
+	}
+	s := &session{node: n, read: true, choice: choice}
 	call := s.call(ctx, c.front.db.timeout(in), choice.At())
 	return s, call, nil
 }

@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"replica":                         {"breaker"},
 	"replica/postgres":                {"breaker", "replica"},
 	"pgxread":                         {"breaker", "internal/route", "readpath", "replica", "replica/postgres"},
-	"sqlread":                         {"breaker", "internal/route", "replica", "replica/postgres"},
+	"sqlread":                         {"breaker", "internal/route", "readpath", "replica", "replica/postgres"},
 	"pgxread/examples/sqlcshape":      {}, // what sqlc generates: it must not know us
 	"contrib/grpc":                    {"breaker", "contrib/grpc/internal/retryinfo"},
 	"cmd/breakwater/...":              {anything},
