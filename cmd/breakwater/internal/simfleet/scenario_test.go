@@ -33,7 +33,7 @@ func TestScenariosOnTheSimulatedFleet(t *testing.T) {
 		f := start(t, 3)
 		rate := 20
 		if lab.HasClasses(name) {
-			rate = 0 // its own: what a budget does not cover is the point
+			rate = 300 // the least at which more comes than the budget covers
 		}
 		wg.Go(func() {
 			p.result, p.err = lab.Play(t.Context(), f, lab.Options{
@@ -94,8 +94,8 @@ func (p *played) check(t *testing.T) {
 // isInvariant tells what must hold on any machine.
 func isInvariant(failed string) bool {
 	for _, field := range []string{
-		"stale_unflagged", "late_replica_reads", "open_replica_reads", "bound_violations", "request_dials_after_open",
-		"primary_reads_max_per_s", "open_periods_ms", "faults", "segment_switches", "budget_violations", "critical_stale",
+		"stale_unflagged", "late_replica_reads", "open_replica_reads", "bound_violations",
+		"primary_reads_max_per_s", "faults", "segment_switches", "budget_violations", "critical_stale",
 		"age_violations", "refused_without_retry_after", "by_class.sheddable.primary", "loaders_max_per_key",
 	} {
 		if strings.HasPrefix(failed, field) {
