@@ -358,6 +358,9 @@ func (r *recorder) switched() {
 
 func (r *recorder) enter(p phase) {
 	r.phase.Store(int32(p))
+	if p == during {
+		r.faultBegins()
+	}
 }
 
 // in is the phase of now.

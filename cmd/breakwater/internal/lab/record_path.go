@@ -105,10 +105,16 @@ func (r *recorder) stepped(c readpath.ModeChange, at time.Duration) {
 func (r *recorder) watch(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if on && !r.mu.path.watching {
+	r.mu.path.watching = on
+}
+
+// faultBegins notes what was before.
+func (r *recorder) faultBegins() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.path.before == 0 {
 		r.mu.path.before = r.mu.sum.PrimaryConnectionsMax
 	}
-	r.mu.path.watching = on
 }
 
 func (r *recorder) ownRead(found, byReplica bool) {
