@@ -71,8 +71,8 @@ type Consumer struct {
 type Replay struct {
 	// Manual replays only by [Router.Replay]. Probes take letters all the same, and what was handed over is delivered. Default: false.
 	Manual bool
-	// Share is what replay may take of the bulkhead and, beside live triggers, of the traffic: above 0, at
-	// most 1. Default: 0.2.
+	// Share is what replay may take of the bulkhead and, beside live triggers, of the traffic, apart from what hand-overs and triggers
+	// behind a letter of their key bring: above 0, at most 1. Default: 0.2.
 	Share float64
 	// MaxAttempts parks a letter after so many attempts. Default: 0, no limit. Five attempts in a row at which the process crashed or the
 	// Sink panicked always park it (ReasonPoison).
