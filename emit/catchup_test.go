@@ -2,6 +2,7 @@ package emit_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// TestOrderedLaneCatchesUp: after an outage every key has a letter, so all that comes goes behind; the lane is live again all the same.
+// TestOrderedLaneCatchesUp: after an outage every key has a letter, so all that comes goes behind; the lane is live again all the same
+// (REQ-E6).
 func TestOrderedLaneCatchesUp(t *testing.T) {
 	for _, x := range []struct {
 		takes, every time.Duration
@@ -53,7 +55,7 @@ func TestHandOversOfABusyConsumer(t *testing.T) {
 			c.DeadLetters = newRing(t, emit.RingConfig{Letters: 100_000})
 		})
 		for i := range 30_000 { // 500 a second
-			_, _ = r.HandOver(t.Context(), trigger(fmt.Sprint(i)))
+			_, _ = r.HandOver(t.Context(), trigger(strconv.Itoa(i)))
 			time.Sleep(2 * time.Millisecond)
 		}
 		if s := stats(t, r, "a"); s.Stored > 500 {

@@ -140,7 +140,7 @@ func TestOrderOfConcurrentEmits(t *testing.T) {
 	})
 }
 
-// TestReplayBesideLiveTraffic is T26: replay keeps to its share, and yields when the consumer slows.
+// TestReplayBesideLiveTraffic is T26 (REQ-E6): replay keeps to its share, and yields when the consumer slows.
 func TestReplayBesideLiveTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(5 * time.Millisecond)}
@@ -248,7 +248,7 @@ func TestReplayByFilter(t *testing.T) {
 	})
 }
 
-// TestParkedLettersBlockNothing: what the consumer keeps rejecting is parked with its history.
+// TestParkedLettersBlockNothing: what the consumer keeps rejecting is parked with its history (REQ-E6).
 func TestParkedLettersBlockNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}

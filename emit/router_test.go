@@ -17,11 +17,12 @@ import (
 
 func TestEmitDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b, c := &target{}, &target{}, &target{}
+		a, b, c, d := &target{}, &target{}, &target{}, &target{}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, Types: []string{"order.paid"}},
 			{Name: "b", Sink: b},
 			{Name: "c", Sink: c, Types: []string{"ping"}},
+			{Name: "d", Sink: d, Types: []string{}}, // as a file with an empty list gives it
 		}})
 		for _, x := range []emit.Trigger{{Type: "order.paid", ID: "1"}, {Type: "ping", ID: "2"}, {Type: "other", ID: "3"}} {
 			if receipt, err := r.Emit(t.Context(), x); err != nil || receipt.ID != x.ID {
@@ -31,7 +32,7 @@ func TestEmitDelivers(t *testing.T) {
 		for _, x := range []struct {
 			got  []string
 			want string
-		}{{a.taken(), "1"}, {b.taken(), "1 2 3"}, {c.taken(), "2"}} {
+		}{{a.taken(), "1"}, {b.taken(), "1 2 3"}, {c.taken(), "2"}, {d.taken(), "1 2 3"}} {
 			if got := strings.Join(x.got, " "); got != x.want {
 				t.Errorf("took [%s]; want [%s]", got, x.want)
 			}
@@ -39,6 +40,7 @@ func TestEmitDelivers(t *testing.T) {
 	})
 }
 
+// TestDefaultsOfATrigger: an ID above all (REQ-E8).
 func TestDefaultsOfATrigger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got emit.Trigger
@@ -189,7 +191,7 @@ func TestFullDeadLetters(t *testing.T) {
 	})
 }
 
-// TestNoConnection is T3: an emit to a consumer that cannot be reached returns within its budget.
+// TestNoConnection is T3: an emit to a consumer that cannot be reached returns within its budget, and is kept (REQ-E3).
 func TestNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs})
@@ -201,7 +203,7 @@ func TestNoConnection(t *testing.T) {
 	})
 }
 
-// TestFailingFast is T4: errors alone open the breaker, and then no call is made.
+// TestFailingFast is T4: errors alone open the breaker (REQ-E2), and then no call is made.
 func TestFailingFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
@@ -342,7 +344,7 @@ func TestRejected(t *testing.T) {
 	})
 }
 
-// TestHangsAreSeenByAge is T14: the breaker opens before any of the calls returns.
+// TestHangsAreSeenByAge is T14: the breaker opens before any of the calls returns (REQ-E2).
 func TestHangsAreSeenByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs}, func(c *emit.Consumer) { c.Timeout, c.Bulkhead = 10*time.Second, 30 })
@@ -375,6 +377,7 @@ func TestCallerGoesAway(t *testing.T) {
 	})
 }
 
+// TestDegrade: what Degrade takes is delivered, what it does not is kept (REQ-E11).
 func TestDegrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why []emit.Reason
