@@ -109,6 +109,44 @@ func TestLostProbe(t *testing.T) {
 	}
 }
 
+// TestProbeWhoseCallerLeaves: a live probe of a caller that went away decides nothing, and holds nobody up: its letter is the next probe.
+func TestProbeWhoseCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &target{do: fails}
+		keep := false
+		r := one(t, a, func(c *emit.Consumer) {
+			c.Degrade = func(context.Context, emit.Trigger, emit.Reason) error {
+				if keep {
+					return errDown
+				}
+				return nil
+			}
+		})
+		openBreaker(t, r)
+		a.set(hangs)
+		time.Sleep(time.Second)
+		if s := r.Breaker("a").State(); s != breaker.HalfOpen {
+			t.Fatalf("the breaker is %v; want half_open, with nothing to probe with", s)
+		}
+		keep = true
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		receipt, err := r.Emit(ctx, trigger("left"))
+		if x := receipt.Of("a"); err != nil || x.Outcome != emit.Stored || x.Reason != emit.ReasonTimeout {
+			t.Errorf("%+v, %v", x, err)
+		}
+		if s := r.Breaker("a").State(); s != breaker.HalfOpen {
+			t.Errorf("a caller that went away made it %v", s)
+		}
+		time.Sleep(2 * time.Second)
+		if s := r.Breaker("a").Stats(); s.Openings < 2 || a.called() < 22 {
+			t.Errorf("%v after %d openings and %d calls; want another opening by the letter", s.State, s.Openings, a.called())
+		}
+		a.set(nil)
+		settled(t, r, "a", time.Minute)
+	})
+}
+
 // TestPoisonDoesNotHoldUpRecovery: the probes go round, so that one bad letter at the head decides nothing for long.
 func TestPoisonDoesNotHoldUpRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
