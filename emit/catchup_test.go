@@ -12,7 +12,7 @@ import (
 )
 
 // TestOrderedLaneCatchesUp: after an outage every key has a letter, so all that comes goes behind; the lane is live again all the same
-// (REQ-E6).
+// (behaviours-emit 48; REQ-E6).
 func TestOrderedLaneCatchesUp(t *testing.T) {
 	for _, x := range []struct {
 		takes, every time.Duration

@@ -26,7 +26,7 @@ func openBreaker(t *testing.T, r *emit.Router) {
 	}
 }
 
-// TestOpenPeriods is T16: each failed recovery doubles the open period up to the longest, and a clean time resets it.
+// TestOpenPeriods is T16 (behaviours-emit 27, 38): each failed recovery doubles the open period up to the longest, and a clean time resets it.
 func TestOpenPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -77,7 +77,7 @@ func live(t *testing.T, r *emit.Router, d time.Duration) (slowest time.Duration)
 	return slowest
 }
 
-// TestLostProbe is T17: a probe that hangs beyond its context, panics or ends its goroutine is a failed recovery.
+// TestLostProbe is T17 (behaviours-emit 30, 31): a probe that hangs beyond its context, panics or ends its goroutine is a failed recovery.
 func TestLostProbe(t *testing.T) {
 	for name, do := range map[string]func(context.Context, emit.Trigger) error{
 		"hangs":  hangs,

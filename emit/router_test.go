@@ -124,7 +124,7 @@ func TestDefaultsFit(t *testing.T) {
 	}
 }
 
-// TestHangingConsumer is T1: the blast radius of a consumer that hangs is that consumer (REQ-E1).
+// TestHangingConsumer is T1 (behaviours-emit 1, 2): the blast radius of a consumer that hangs is that consumer (REQ-E1).
 func TestHangingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: hangs}, &target{do: takes(5 * time.Millisecond)}
@@ -165,7 +165,7 @@ func TestHangingConsumer(t *testing.T) {
 	})
 }
 
-// TestFullDeadLetters is T2: what does not fit is told as shed, and the others do not notice.
+// TestFullDeadLetters is T2 (behaviours-emit 3, 17): what does not fit is told as shed, and the others do not notice.
 func TestFullDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: fails}, &target{}
@@ -191,7 +191,7 @@ func TestFullDeadLetters(t *testing.T) {
 	})
 }
 
-// TestNoConnection is T3: an emit to a consumer that cannot be reached returns within its budget, and is kept (REQ-E3).
+// TestNoConnection is T3 (behaviours-emit 5): an emit to a consumer that cannot be reached returns within its budget, and is kept (REQ-E3).
 func TestNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs})
@@ -203,7 +203,7 @@ func TestNoConnection(t *testing.T) {
 	})
 }
 
-// TestFailingFast is T4: errors alone open the breaker (REQ-E2), and then no call is made.
+// TestFailingFast is T4 (behaviours-emit 6, 53): errors alone open the breaker (REQ-E2), and then no call is made.
 func TestFailingFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
@@ -222,7 +222,7 @@ func TestFailingFast(t *testing.T) {
 	})
 }
 
-// TestBatchAboveTheLimit is T5: no wait depends on another limit.
+// TestBatchAboveTheLimit is T5 (behaviours-emit 7): no wait depends on another limit.
 func TestBatchAboveTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(20 * time.Millisecond)}
@@ -255,7 +255,7 @@ func TestBatchAboveTheLimit(t *testing.T) {
 	})
 }
 
-// TestBoundsByPriority is T6 through a Router (REQ-E4).
+// TestBoundsByPriority is T6 (behaviours-emit 16, 17, 43) through a Router (REQ-E4).
 func TestBoundsByPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shed []string
@@ -303,7 +303,7 @@ func TestBoundsByPriority(t *testing.T) {
 	})
 }
 
-// TestRejected is T12: rejections, undecodable payloads and panics are kept with their reason and one attempt.
+// TestRejected is T12 (behaviours-emit 19, 20, 34): rejections, undecodable payloads and panics are kept with their reason and one attempt.
 func TestRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
@@ -344,7 +344,7 @@ func TestRejected(t *testing.T) {
 	})
 }
 
-// TestHangsAreSeenByAge is T14: the breaker opens before any of the calls returns (REQ-E2).
+// TestHangsAreSeenByAge is T14 (behaviours-emit 23, 29): the breaker opens before any of the calls returns (REQ-E2).
 func TestHangsAreSeenByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs}, func(c *emit.Consumer) { c.Timeout, c.Bulkhead = 10*time.Second, 30 })
