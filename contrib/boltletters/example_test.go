@@ -18,11 +18,10 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	ctx := context.Background()
 
 	// process is one life of a program: it opens the store first and closes it last.
 	process := func(mailer emit.SinkFunc, do func(*emit.Router)) {
-		letters, err := boltletters.Open(ctx, boltletters.Config{Dir: dir, MaxBytes: 64 << 20})
+		letters, err := boltletters.Open(context.Background(), boltletters.Config{Dir: dir, MaxBytes: 64 << 20})
 		if err != nil {
 			panic(err)
 		}
@@ -31,13 +30,13 @@ func Example() {
 			panic(err)
 		}
 		do(router)
-		deadline, cancel := context.WithTimeout(ctx, time.Second)
+		deadline, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		fmt.Println("ended:", router.Drain(deadline), letters.Close())
 	}
 	down := func(context.Context, emit.Trigger) error { return errors.New("connection refused") }
 	process(down, func(router *emit.Router) {
-		receipt, err := router.Emit(ctx, emit.Trigger{ID: "4711", Type: "order.paid"})
+		receipt, err := router.Emit(context.Background(), emit.Trigger{ID: "4711", Type: "order.paid"})
 		fmt.Println(receipt.Of("mailer").Outcome, err)
 	})
 	taken := make(chan string, 1)
