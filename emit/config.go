@@ -71,7 +71,8 @@ type Consumer struct {
 
 // Replay says how the dead letters of a consumer come back. The zero value replays them once it is well.
 type Replay struct {
-	// Manual replays only by [Router.Replay]. Probes take letters all the same, and what was handed over is delivered. Default: false.
+	// Manual replays only by [Router.Replay]. Probes take letters all the same, and what was handed over is delivered. An Ordered lane
+	// stores what comes of a key with a letter until then. Default: false.
 	Manual bool
 	// Share is what replay may take of the bulkhead and, beside live triggers, of the traffic, apart from what hand-overs and triggers
 	// behind a letter of their key bring: above 0, at most 1. Default: 0.2.
