@@ -38,25 +38,27 @@ type Config struct {
 
 // A Consumer is who is told. Name and Sink are required.
 type Consumer struct {
+	// Name is the lane's, and the owner of its dead letters: with a durable store it must stay the same, or what is stored is never delivered.
 	Name string
 	// Types are the triggers that it gets, by Type. Default: all.
 	Types []string
 	// Sink delivers to it.
 	Sink Sink
-	// Timeout bounds one delivery. Default: 200 ms (REQ-E1).
+	// Timeout bounds one delivery: 1 ms or more. Default: 200 ms (REQ-E1).
 	Timeout time.Duration
 	// Bulkhead is how many deliveries may be under way at once; limit.MinBulkhead says what healthy traffic needs.
 	// Default: 16.
 	Bulkhead int
-	// Slow is how long a delivery lasts that is slow: three times the P99 of a healthy consumer, or more. A probe has no longer.
-	// Default: 50 ms (REQ-E2), or half of Timeout if that is less.
+	// Slow is how long a delivery lasts that is slow: three times the P99 of a healthy consumer, or more; below Timeout, 100 µs
+	// or more. A probe has no longer. Default: 50 ms (REQ-E2), or half of Timeout if that is less.
 	Slow time.Duration
 	// Breaker replaces parts of the lane's breaker: Rules, Open, Probe and Ramp, each as a whole where it is not zero. Its
 	// Observer is told besides Config.Observer. Probe.Reserved is always set; Name, Calls and Classify are the lane's.
 	// Default: see docs/emit.md.
 	Breaker breaker.Config
-	// Degrade is asked instead of the dead letters (REQ-E11), if a delivery was denied or failed: nil says that it has
-	// done something that will do, and the trigger counts as delivered. It has Timeout and must be quick; its panic is an error. Default: none.
+	// Degrade is asked before the dead letters (REQ-E11), by an Emit that did not deliver, for whatever Reason: nil says that it has
+	// done something that will do, and the trigger counts as delivered; after an error it is stored. It has Timeout and must be quick; its
+	// panic is an error. Letters and hand-overs are not asked about. Default: none.
 	Degrade func(ctx context.Context, t Trigger, why Reason) error
 	// Ordered keeps the order of triggers of one Key (REQ-E6): a trigger waits for the call of its key that is under way, and is
 	// stored while an earlier one is. The dead letters are then replayed oldest first, whatever their priority. Default: false.
@@ -69,10 +71,11 @@ type Consumer struct {
 
 // Replay says how the dead letters of a consumer come back. The zero value replays them once it is well.
 type Replay struct {
-	// Manual replays only by [Router.Replay]. Probes take letters all the same, and what was handed over is delivered. Default: false.
+	// Manual replays only by [Router.Replay]. Probes take letters all the same, and what was handed over is delivered. An Ordered lane
+	// stores what comes of a key with a letter until then. Default: false.
 	Manual bool
-	// Share is what replay may take of the bulkhead and, beside live triggers, of the traffic: above 0, at
-	// most 1. Default: 0.2.
+	// Share is what replay may take of the bulkhead and, beside live triggers, of the traffic, apart from what hand-overs and triggers
+	// behind a letter of their key bring: above 0, at most 1. Default: 0.2.
 	Share float64
 	// MaxAttempts parks a letter after so many attempts. Default: 0, no limit. Five attempts in a row at which the process crashed or the
 	// Sink panicked always park it (ReasonPoison).

@@ -8,8 +8,8 @@ import (
 
 // counts is what became of a lane's triggers. What is stored is not counted but follows: it was diverted, and did not leave.
 type counts struct {
-	arrived   atomic.Uint64 // emits that began, for the pace
-	received  atomic.Uint64 // the same of hand-overs
+	arrived   atomic.Uint64 // emits that had their turn, for the pace
+	received  atomic.Uint64 // the same of hand-overs, and of emits that went behind another of their key
 	delivered atomic.Uint64 // live
 	degraded  atomic.Uint64
 	diverted  atomic.Uint64 // to the store, before it answers; and what was found in it

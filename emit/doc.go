@@ -21,8 +21,8 @@
 //
 // All methods of a [Router] and a [Ring] may be called at any time from any goroutine. A trigger for one consumer is delivered on
 // its caller's goroutine; one for several on a goroutine each, and Emit waits for all of them. New starts one goroutine a consumer, for
-// probes and replay, and each attempt at a letter runs on a goroutine of its own, of which there are no more than there may be probes or
-// replays at once. Drain and Close wait for all of them.
+// probes and replay, and each attempt at a letter runs on a goroutine of its own, of which there are no more than the bulkhead
+// has places or there may be probes at once. Drain and Close wait for all of them.
 //
 // Emit takes no lock of its own but that of the lane's calls, twice, for a few instructions; an Ordered lane's one for keys too, and a trigger waits there
 // for others of its key. A Sink, a store, Degrade and an Observer are called with no lock held, concurrently.

@@ -48,7 +48,7 @@ func newLane(r *Router, c Consumer) *lane {
 	}
 	l.labels = pprof.WithLabels(context.Background(), pprof.Labels("consumer", c.Name))
 	l.work.init(l, max(1, b.Probe.Concurrent))
-	l.results = make(chan result, l.work.most())
+	l.results = make(chan result, max(l.work.probes, l.Bulkhead))
 	return l
 }
 
@@ -81,7 +81,6 @@ func (l *lane) wake() {
 
 // emit delivers a trigger now, or sees to it that it is kept.
 func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
-	l.count.arrived.Add(1)
 	began := time.Now()
 	turn := l.keys.begin(t.Key)
 	left := l.Timeout
@@ -89,8 +88,10 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
 		left -= time.Since(began)
 	}
 	if turn.held || left < l.Slow { // with less a consumer that is well would look sick
+		l.count.received.Add(1)
 		return l.divert(ctx, t, priority, &turn, ReasonBehind, nil, false)
 	}
+	l.count.arrived.Add(1)
 	permit, slot, probing, reason, err := l.admit()
 	if err != nil || reason != "" {
 		return l.divert(ctx, t, priority, &turn, reason, err, false)

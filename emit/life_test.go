@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// TestDrain is T19: intake is refused, what is under way ends or is stored, and the next process replays it.
+// TestDrain is T19 (behaviours-emit 35, 54): intake is refused, what is under way ends or is stored, and the next process replays it.
 func TestDrain(t *testing.T) {
 	for _, x := range []struct {
 		name     string

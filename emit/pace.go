@@ -8,6 +8,7 @@ type pace struct {
 	share float64
 	rate  float64 // letters a second
 	next  time.Duration
+	took  time.Duration // an attempt of late, smoothed
 
 	window struct {
 		end              time.Duration
@@ -29,7 +30,8 @@ const (
 	paceBurst    = 20 * time.Millisecond // what it catches up on after it was not asked
 	trafficSpan  = time.Second
 	worstPace    = 1.0
-	handedMargin = 1.25 // more than comes in, so that hand-overs never pile up
+	handedMargin = 1.25 // more than comes in, so that what can only be replayed never piles up
+	tookWeight   = 8    // the newest attempt is an eighth of took
 )
 
 func newPace(share float64) pace { return pace{share: share, rate: slowestPace} }
@@ -67,7 +69,18 @@ func (p *pace) limit() float64 {
 	return min(p.rate, most)
 }
 
-// measure takes in how many emits and hand-overs have come so far.
+// room is how many attempts may begin beside the calls in flight, of which mine are attempts: up to the share of the bulkhead while live
+// calls leave it; and as many as the triggers need that can only be replayed, while as much as that share stays free.
+func (p *pace) room(bulkhead, inFlight, mine int) int {
+	share := max(1, int(p.share*float64(bulkhead)))
+	if inFlight-mine > bulkhead-share {
+		return 0
+	}
+	need := min(float64(bulkhead), p.share*float64(bulkhead)+handedMargin*p.traffic.handedRate*p.took.Seconds())
+	return max(share-mine, min(int(need)-mine, bulkhead-share-inFlight))
+}
+
+// measure takes in how many emits, and how many triggers that can only be replayed, have come so far.
 func (p *pace) measure(now time.Duration, live, handed uint64) {
 	span := now - p.traffic.since
 	if span < trafficSpan {
@@ -79,7 +92,8 @@ func (p *pace) measure(now time.Duration, live, handed uint64) {
 }
 
 // ended takes in how an attempt ended.
-func (p *pace) ended(now time.Duration, slow, failed bool) {
+func (p *pace) ended(now, took time.Duration, slow, failed bool) {
+	p.took += (took - p.took) / tookWeight
 	w := &p.window
 	switch {
 	case failed:

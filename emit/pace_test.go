@@ -21,17 +21,17 @@ func TestPaceDoublesAndHalves(t *testing.T) {
 	}
 	now := time.Second
 	for range 4 {
-		p.ended(now, false, false)
+		p.ended(now, 0, false, false)
 		now += paceWindow
 	}
 	if p.rate != 16*16 {
 		t.Errorf("%v a second after four good windows; want 256", p.rate)
 	}
-	p.ended(now, true, false)
+	p.ended(now, 0, true, false)
 	if p.rate != 128 {
 		t.Errorf("%v a second after a slow one; want 128", p.rate)
 	}
-	p.ended(now, false, true) // at once, not at the end of the window
+	p.ended(now, 0, false, true) // at once, not at the end of the window
 	if p.rate != slowestPace {
 		t.Errorf("%v a second after a failure; want %v", p.rate, slowestPace)
 	}
@@ -66,5 +66,35 @@ func TestPaceTakesBack(t *testing.T) {
 	}
 	if n, wait := p.most(time.Second, 3); n != 1 || wait <= 0 {
 		t.Errorf("%d may begin, wait %v, after none did; want 1 and a wait", n, wait)
+	}
+}
+
+func TestPaceLeavesRoom(t *testing.T) {
+	p := newPace(0.2)
+	for range 100 {
+		p.ended(0, 20*time.Millisecond, false, false)
+	}
+	for _, x := range []struct {
+		handed                  uint64 // a second
+		bulkhead, inFlight, own int
+		want                    int
+	}{
+		{0, 16, 0, 0, 3},
+		{0, 16, 3, 3, 0},
+		{0, 16, 13, 0, 3},
+		{0, 16, 14, 0, 0},    // yields
+		{200, 16, 0, 0, 8},   // a fifth of 16, and 1.25 × 200 calls of 20 ms
+		{200, 16, 8, 8, 0},   // it has them
+		{200, 16, 10, 4, 3},  // a fifth stays free
+		{200, 16, 12, 1, 2},  // but what it always has it has
+		{9999, 16, 0, 0, 13}, // never all of it
+		{9999, 1, 0, 0, 1},
+		{9999, 1, 1, 0, 0},
+	} {
+		p.traffic.since, p.traffic.live, p.traffic.handed = 0, 0, 0
+		p.measure(time.Second, 0, x.handed)
+		if got := p.room(x.bulkhead, x.inFlight, x.own); max(got, 0) != x.want {
+			t.Errorf("%+v: room for %d", x, got)
+		}
 	}
 }

@@ -26,7 +26,7 @@ func openBreaker(t *testing.T, r *emit.Router) {
 	}
 }
 
-// TestOpenPeriods is T16: each failed recovery doubles the open period up to the longest, and a clean time resets it.
+// TestOpenPeriods is T16 (behaviours-emit 27, 38): each failed recovery doubles the open period up to the longest, and a clean time resets it.
 func TestOpenPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -77,7 +77,7 @@ func live(t *testing.T, r *emit.Router, d time.Duration) (slowest time.Duration)
 	return slowest
 }
 
-// TestLostProbe is T17: a probe that hangs beyond its context, panics or ends its goroutine is a failed recovery.
+// TestLostProbe is T17 (behaviours-emit 30, 31): a probe that hangs beyond its context, panics or ends its goroutine is a failed recovery.
 func TestLostProbe(t *testing.T) {
 	for name, do := range map[string]func(context.Context, emit.Trigger) error{
 		"hangs":  hangs,
@@ -107,6 +107,44 @@ func TestLostProbe(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestProbeWhoseCallerLeaves: a live probe of a caller that went away decides nothing, and holds nobody up: its letter is the next probe.
+func TestProbeWhoseCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &target{do: fails}
+		keep := false
+		r := one(t, a, func(c *emit.Consumer) {
+			c.Degrade = func(context.Context, emit.Trigger, emit.Reason) error {
+				if keep {
+					return errDown
+				}
+				return nil
+			}
+		})
+		openBreaker(t, r)
+		a.set(hangs)
+		time.Sleep(time.Second)
+		if s := r.Breaker("a").State(); s != breaker.HalfOpen {
+			t.Fatalf("the breaker is %v; want half_open, with nothing to probe with", s)
+		}
+		keep = true
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		receipt, err := r.Emit(ctx, trigger("left"))
+		if x := receipt.Of("a"); err != nil || x.Outcome != emit.Stored || x.Reason != emit.ReasonTimeout {
+			t.Errorf("%+v, %v", x, err)
+		}
+		if s := r.Breaker("a").State(); s != breaker.HalfOpen {
+			t.Errorf("a caller that went away made it %v", s)
+		}
+		time.Sleep(2 * time.Second)
+		if s := r.Breaker("a").Stats(); s.Openings < 2 || a.called() < 22 {
+			t.Errorf("%v after %d openings and %d calls; want another opening by the letter", s.State, s.Openings, a.called())
+		}
+		a.set(nil)
+		settled(t, r, "a", time.Minute)
+	})
 }
 
 // TestPoisonDoesNotHoldUpRecovery: the probes go round, so that one bad letter at the head decides nothing for long.

@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// TestRetriesDelayNobody is T18: what is retried waits in the dead letters, not in a lane.
+// TestRetriesDelayNobody is T18 (behaviours-emit 33): what is retried waits in the dead letters, not in a lane.
 func TestRetriesDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{}, &target{}
@@ -49,7 +49,7 @@ func TestRetriesDelayNobody(t *testing.T) {
 	})
 }
 
-// TestForcedOpen is T20: what was emitted while a consumer was switched off is kept, and delivered when it is on again.
+// TestForcedOpen is T20 (behaviours-emit 37): what was emitted while a consumer was switched off is kept, and delivered when it is on again.
 func TestForcedOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
@@ -85,7 +85,7 @@ func count(t *testing.T, r *emit.Router, f emit.Filter) (n int) {
 	return n
 }
 
-// TestOrderPerKey is T25 (REQ-E6).
+// TestOrderPerKey is T25 (behaviours-emit 48, 49; REQ-E6).
 func TestOrderPerKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
@@ -140,7 +140,7 @@ func TestOrderOfConcurrentEmits(t *testing.T) {
 	})
 }
 
-// TestReplayBesideLiveTraffic is T26: replay keeps to its share, and yields when the consumer slows.
+// TestReplayBesideLiveTraffic is T26 (behaviours-emit 52; REQ-E6): replay keeps to its share, and yields when the consumer slows.
 func TestReplayBesideLiveTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(5 * time.Millisecond)}
@@ -208,7 +208,7 @@ func force(t *testing.T, r *emit.Router, s breaker.State) {
 	}
 }
 
-// TestReplayByFilter: it takes exactly what matches, and goes on where it was broken off.
+// TestReplayByFilter is the other half of T26 (behaviours-emit 51): it takes exactly what matches, and goes on where it was broken off.
 func TestReplayByFilter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
@@ -248,7 +248,7 @@ func TestReplayByFilter(t *testing.T) {
 	})
 }
 
-// TestParkedLettersBlockNothing: what the consumer keeps rejecting is parked with its history.
+// TestParkedLettersBlockNothing: what the consumer keeps rejecting is parked with its history (REQ-E6).
 func TestParkedLettersBlockNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}

@@ -84,13 +84,13 @@ func (r *Router) route() {
 		for _, t := range l.Types {
 			r.routes[t] = nil
 		}
-		if l.Types == nil {
+		if len(l.Types) == 0 {
 			r.others = append(r.others, l)
 		}
 	}
 	for t := range r.routes {
 		for _, l := range r.lanes {
-			if l.Types == nil || slices.Contains(l.Types, t) {
+			if len(l.Types) == 0 || slices.Contains(l.Types, t) {
 				r.routes[t] = append(r.routes[t], l)
 			}
 		}

@@ -17,11 +17,12 @@ import (
 
 func TestEmitDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b, c := &target{}, &target{}, &target{}
+		a, b, c, d := &target{}, &target{}, &target{}, &target{}
 		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{
 			{Name: "a", Sink: a, Types: []string{"order.paid"}},
 			{Name: "b", Sink: b},
 			{Name: "c", Sink: c, Types: []string{"ping"}},
+			{Name: "d", Sink: d, Types: []string{}}, // as a file with an empty list gives it
 		}})
 		for _, x := range []emit.Trigger{{Type: "order.paid", ID: "1"}, {Type: "ping", ID: "2"}, {Type: "other", ID: "3"}} {
 			if receipt, err := r.Emit(t.Context(), x); err != nil || receipt.ID != x.ID {
@@ -31,7 +32,7 @@ func TestEmitDelivers(t *testing.T) {
 		for _, x := range []struct {
 			got  []string
 			want string
-		}{{a.taken(), "1"}, {b.taken(), "1 2 3"}, {c.taken(), "2"}} {
+		}{{a.taken(), "1"}, {b.taken(), "1 2 3"}, {c.taken(), "2"}, {d.taken(), "1 2 3"}} {
 			if got := strings.Join(x.got, " "); got != x.want {
 				t.Errorf("took [%s]; want [%s]", got, x.want)
 			}
@@ -39,6 +40,7 @@ func TestEmitDelivers(t *testing.T) {
 	})
 }
 
+// TestDefaultsOfATrigger: an ID above all (REQ-E8).
 func TestDefaultsOfATrigger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got emit.Trigger
@@ -122,7 +124,7 @@ func TestDefaultsFit(t *testing.T) {
 	}
 }
 
-// TestHangingConsumer is T1: the blast radius of a consumer that hangs is that consumer (REQ-E1).
+// TestHangingConsumer is T1 (behaviours-emit 1, 2): the blast radius of a consumer that hangs is that consumer (REQ-E1).
 func TestHangingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: hangs}, &target{do: takes(5 * time.Millisecond)}
@@ -163,7 +165,7 @@ func TestHangingConsumer(t *testing.T) {
 	})
 }
 
-// TestFullDeadLetters is T2: what does not fit is told as shed, and the others do not notice.
+// TestFullDeadLetters is T2 (behaviours-emit 3, 17): what does not fit is told as shed, and the others do not notice.
 func TestFullDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &target{do: fails}, &target{}
@@ -189,7 +191,7 @@ func TestFullDeadLetters(t *testing.T) {
 	})
 }
 
-// TestNoConnection is T3: an emit to a consumer that cannot be reached returns within its budget.
+// TestNoConnection is T3 (behaviours-emit 5): an emit to a consumer that cannot be reached returns within its budget, and is kept (REQ-E3).
 func TestNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs})
@@ -201,7 +203,7 @@ func TestNoConnection(t *testing.T) {
 	})
 }
 
-// TestFailingFast is T4: errors alone open the breaker, and then no call is made.
+// TestFailingFast is T4 (behaviours-emit 6, 53): errors alone open the breaker (REQ-E2), and then no call is made.
 func TestFailingFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: fails}
@@ -220,7 +222,7 @@ func TestFailingFast(t *testing.T) {
 	})
 }
 
-// TestBatchAboveTheLimit is T5: no wait depends on another limit.
+// TestBatchAboveTheLimit is T5 (behaviours-emit 7): no wait depends on another limit.
 func TestBatchAboveTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{do: takes(20 * time.Millisecond)}
@@ -253,7 +255,7 @@ func TestBatchAboveTheLimit(t *testing.T) {
 	})
 }
 
-// TestBoundsByPriority is T6 through a Router (REQ-E4).
+// TestBoundsByPriority is T6 (behaviours-emit 16, 17, 43) through a Router (REQ-E4).
 func TestBoundsByPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shed []string
@@ -301,7 +303,7 @@ func TestBoundsByPriority(t *testing.T) {
 	})
 }
 
-// TestRejected is T12: rejections, undecodable payloads and panics are kept with their reason and one attempt.
+// TestRejected is T12 (behaviours-emit 19, 20, 34): rejections, undecodable payloads and panics are kept with their reason and one attempt.
 func TestRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &target{}
@@ -342,7 +344,7 @@ func TestRejected(t *testing.T) {
 	})
 }
 
-// TestHangsAreSeenByAge is T14: the breaker opens before any of the calls returns.
+// TestHangsAreSeenByAge is T14 (behaviours-emit 23, 29): the breaker opens before any of the calls returns (REQ-E2).
 func TestHangsAreSeenByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one(t, &target{do: hangs}, func(c *emit.Consumer) { c.Timeout, c.Bulkhead = 10*time.Second, 30 })
@@ -375,6 +377,7 @@ func TestCallerGoesAway(t *testing.T) {
 	})
 }
 
+// TestDegrade: what Degrade takes is delivered, what it does not is kept (REQ-E11).
 func TestDegrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why []emit.Reason

@@ -13,8 +13,7 @@ import (
 
 // work is what a lane's goroutine knows: probes and replays. Nobody else touches it.
 type work struct {
-	probes   int // at once
-	replays  int
+	probes   int               // at once
 	claimed  map[uint64]*claim // attempts under way
 	pending  []Settlement      // results that the store has not taken yet
 	pace     pace
@@ -43,12 +42,8 @@ type result struct {
 
 func (w *work) init(l *lane, probes int) {
 	w.probes = probes
-	w.replays = max(1, int(l.Replay.Share*float64(l.Bulkhead)))
 	w.claimed, w.pace = map[uint64]*claim{}, newPace(l.Replay.Share)
 }
-
-// most is how many attempts there are at once.
-func (w *work) most() int { return max(w.probes, w.replays) }
 
 const (
 	pollEvery      = 50 * time.Millisecond // how often the store is asked again for letters that are not due
@@ -211,11 +206,12 @@ func (l *lane) replay(ctx context.Context, now time.Duration) time.Duration {
 		return left // live traffic comes back first
 	}
 	for {
-		free := w.replays - len(w.claimed)
-		if free <= 0 {
-			return forever
-		}
-		if l.bulkhead.Stats().InFlight-len(w.claimed) > l.Bulkhead-w.replays {
+		inFlight, mine := l.bulkhead.Stats().InFlight, len(w.claimed)
+		free := w.pace.room(l.Bulkhead, inFlight, mine)
+		switch {
+		case free <= 0 && inFlight <= mine:
+			return forever // a result wakes
+		case free <= 0:
 			return triedSoon // yields to live traffic
 		}
 		n, wait := w.pace.most(now, free)
@@ -330,7 +326,7 @@ func (l *lane) ended(r result) {
 	}
 	c.letter.Attempts++
 	if !c.probe {
-		w.pace.ended(l.r.now(), r.took >= l.Slow, r.err != nil && !errors.Is(r.err, ErrRejected))
+		w.pace.ended(l.r.now(), r.took, r.took >= l.Slow, r.err != nil && !errors.Is(r.err, ErrRejected))
 	}
 	s := Settlement{Seq: r.seq, Delivered: r.err == nil}
 	if r.err != nil {

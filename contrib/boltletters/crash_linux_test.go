@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// What was acknowledged survives kill -9, again and again (REQ-E7).
+// What was acknowledged survives kill -9, again and again (REQ-E7, behaviours-emit 9).
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	var acked []string
@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 }
 
 // What was acknowledged survives a power cut, which kill -9 says nothing about: a file system on a loop device is shut
-// down without flushing its log, mounted again, and the Store reopened (REQ-E8).
+// down without flushing its log, mounted again, and the Store reopened (REQ-E8, behaviours-emit 10).
 func TestPowerCut(t *testing.T) {
 	for range rounds(2, 20) {
 		img := loopFS(t)
@@ -176,7 +176,7 @@ func playFailpoint(c Config, point string) error {
 // answered is the point after an Append that came after a compaction.
 const answered = "the next letter is stored"
 
-// A kill around a commit and around the renaming of a compacted copy leaves a store that opens and has everything.
+// A kill around a commit and around the renaming of a compacted copy leaves a store that opens and has everything (behaviours-emit 13).
 func TestKilledAtFailpoints(t *testing.T) {
 	for _, point := range []string{beforeCommit, afterCommit, copied, renamed, reopening, answered} {
 		t.Run(point, func(t *testing.T) { failAt(t, point, t.TempDir(), nil) })
@@ -281,7 +281,7 @@ func playReopen(c Config) error {
 	return s.Close()
 }
 
-// What a reopened Store takes of the memory does not depend on the backlog.
+// What a reopened Store takes of the memory does not depend on the backlog (behaviours-emit 14).
 func TestReopenTakesLittleMemory(t *testing.T) {
 	peak := func(dir string, letters int) (kib int) {
 		var n, claimed int

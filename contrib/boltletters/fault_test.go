@@ -114,7 +114,7 @@ func flip(t *testing.T, path, text string) {
 	}
 }
 
-// A flipped bit is one counted loss; all others are delivered.
+// A flipped bit is one counted loss; all others are delivered (behaviours-emit 12).
 func TestFlippedBit(t *testing.T) {
 	for _, how := range []string{"claim", "claim in order", "list", "evict", "head", "discard"} {
 		t.Run(how, func(t *testing.T) {
@@ -173,7 +173,7 @@ func cmpOr(a, b string) string {
 }
 
 // A damaged file is put aside whole; the Store begins anew and says so. A child
-// process checks it, which may crash.
+// process checks it, which may crash (behaviours-emit 11).
 func TestDamagedFile(t *testing.T) {
 	for name, damage := range map[string]func(b []byte) []byte{
 		"truncated":      func(b []byte) []byte { return b[:len(b)/3] },

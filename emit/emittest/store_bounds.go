@@ -19,7 +19,7 @@ const (
 	low
 )
 
-// testBounds is the sequence of docs/emit.md: a bound of 10 of which 3 are for priority 0 (REQ-E4).
+// testBounds is T6 of docs/behaviours-emit.md: a bound of 10 of which 3 are for priority 0 (REQ-E4).
 func testBounds(t *testing.T, s Store) {
 	t.Helper()
 	d := open(t, s, StoreConfig{Letters: 10, Reserved: 3})

@@ -67,94 +67,117 @@ func testClosed(t *testing.T, s Store) {
 	}
 }
 
+// A contest is many at work on one store.
+type contest struct {
+	t *testing.T
+	d emit.DeadLetters
+
+	mu struct {
+		sync.Mutex
+		held      map[uint64]bool
+		delivered map[string]int
+	}
+}
+
 // testConcurrency: nothing is lost, claimed twice at a time, or counted wrong.
 func testConcurrency(t *testing.T, s Store) {
 	t.Helper()
 	const writers, each = 8, 50
-	d := open(t, s, StoreConfig{})
-	delivered := map[string]int{}
-	var mu sync.Mutex
-	held := map[uint64]bool{}
-	hold := func(l *emit.Letter) {
-		mu.Lock()
-		defer mu.Unlock()
-		if held[l.Seq] {
-			t.Errorf("letter %d was claimed twice at a time", l.Seq)
-		}
-		held[l.Seq] = true
-	}
-	release := func(l *emit.Letter, done bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		delete(held, l.Seq)
-		if done {
-			delivered[l.Trigger.ID]++
-		}
-	}
-	round := func(n int) bool {
-		letters, err := d.Claim(t.Context(), consumer, emit.Filter{}, 5)
-		if err != nil {
-			t.Errorf("Claim: %v", err)
-			return true
-		}
-		var results []emit.Settlement
-		for i := range letters {
-			l := &letters[i]
-			hold(l)
-			done := (n+i)%3 != 0
-			results = append(results, emit.Settlement{Seq: l.Seq, Delivered: done, Attempt: emit.Attempt{At: base, Err: "no"}})
-			release(l, done) // before Settle: after it another may claim what failed
-		}
-		if err := d.Settle(t.Context(), consumer, results); err != nil {
-			t.Errorf("Settle: %v", err)
-		}
-		return len(letters) == 0
-	}
+	c := &contest{t: t, d: open(t, s, StoreConfig{})}
+	c.mu.held, c.mu.delivered = map[uint64]bool{}, map[string]int{}
 	var writing, reading sync.WaitGroup
 	for w := range writers {
-		writing.Go(func() {
-			for i := range each {
-				if _, err := d.Append(t.Context(), letter(fmt.Sprintf("%d-%d", w, i), i%3)); err != nil {
-					t.Errorf("Append: %v", err)
-				}
-			}
-		})
+		writing.Go(func() { c.write(w, each) })
 	}
 	written := make(chan struct{})
 	for range 3 {
-		reading.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-written:
-					if round(n) {
-						return
-					}
-				default:
-					round(n)
-					for _, err := range d.Letters(t.Context(), consumer, emit.Filter{}) {
-						if err != nil {
-							t.Errorf("Letters: %v", err)
-						}
-						break
-					}
-					_ = d.Depths()
-				}
-			}
-		})
+		reading.Go(func() { c.read(written) })
 	}
 	writing.Wait()
 	close(written)
 	reading.Wait()
 	for left := true; left; {
-		left = !round(1)
+		left = !c.round(1)
 	}
-	if depth := d.Depths()[consumer]; depth.Letters != 0 || len(delivered) != writers*each {
-		t.Errorf("%d letters delivered of %d; left: %+v", len(delivered), writers*each, depth)
+	if depth := c.d.Depths()[consumer]; depth.Letters != 0 || len(c.mu.delivered) != writers*each {
+		t.Errorf("%d letters delivered of %d; left: %+v", len(c.mu.delivered), writers*each, depth)
 	}
-	for id, n := range delivered {
+	for id, n := range c.mu.delivered {
 		if n != 1 {
 			t.Errorf("%s was delivered %d times", id, n)
 		}
+	}
+}
+
+func (c *contest) write(writer, n int) {
+	for i := range n {
+		if _, err := c.d.Append(c.t.Context(), letter(fmt.Sprintf("%d-%d", writer, i), i%3)); err != nil {
+			c.t.Errorf("Append: %v", err)
+		}
+	}
+}
+
+// read claims and looks until all is written and nothing is left to claim.
+func (c *contest) read(written <-chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-written:
+			if c.round(n) {
+				return
+			}
+		default:
+			c.round(n)
+			c.look()
+		}
+	}
+}
+
+func (c *contest) look() {
+	for _, err := range c.d.Letters(c.t.Context(), consumer, emit.Filter{}) {
+		if err != nil {
+			c.t.Errorf("Letters: %v", err)
+		}
+		break
+	}
+	_ = c.d.Depths()
+}
+
+// round claims some letters, of which two in three are delivered, and reports whether there were none.
+func (c *contest) round(n int) (none bool) {
+	letters, err := c.d.Claim(c.t.Context(), consumer, emit.Filter{}, 5)
+	if err != nil {
+		c.t.Errorf("Claim: %v", err)
+		return true
+	}
+	var results []emit.Settlement
+	for i := range letters {
+		l := &letters[i]
+		c.hold(l)
+		done := (n+i)%3 != 0
+		results = append(results, emit.Settlement{Seq: l.Seq, Delivered: done, Attempt: emit.Attempt{At: base, Err: "no"}})
+		c.release(l, done) // before Settle: after it another may claim what failed
+	}
+	if err := c.d.Settle(c.t.Context(), consumer, results); err != nil {
+		c.t.Errorf("Settle: %v", err)
+	}
+	return len(letters) == 0
+}
+
+func (c *contest) hold(l *emit.Letter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.held[l.Seq] {
+		c.t.Errorf("letter %d was claimed twice at a time", l.Seq)
+	}
+	c.mu.held[l.Seq] = true
+}
+
+func (c *contest) release(l *emit.Letter, done bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.held, l.Seq)
+	if done {
+		c.mu.delivered[l.Trigger.ID]++
 	}
 }
 
