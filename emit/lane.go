@@ -172,8 +172,16 @@ func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, pe
 		pprof.SetGoroutineLabels(l.labels) //nolint:contextcheck // the labels only: it allocates nothing so
 		defer pprof.SetGoroutineLabels(ctx)
 	}
-	err = l.Sink.Deliver(call, t)
+	err = sound(l.Sink.Deliver(call, t))
 	ended = true
+	return err
+}
+
+// sound asks an error what it is asked later, so that one whose methods panic, as those of a nil pointer, is a panic of the Sink's.
+func sound(err error) error {
+	if err != nil {
+		_, _ = err.Error(), errors.Is(err, ErrRejected)
+	}
 	return err
 }
 
