@@ -2,6 +2,7 @@ package emit_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,4 +36,59 @@ func TestErrorsThatPanic(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An oddStore is one that misbehaves.
+type oddStore struct {
+	emit.DeadLetters
+	claim  func(emit.DeadLetters, context.Context, string, emit.Filter, int) ([]emit.Letter, error)
+	append func(emit.DeadLetters, context.Context, emit.Letter) ([]emit.Letter, error)
+	unpark func(emit.DeadLetters, context.Context, string, emit.Filter) (int, error)
+}
+
+func (s *oddStore) Claim(ctx context.Context, consumer string, f emit.Filter, n int) ([]emit.Letter, error) {
+	if s.claim != nil {
+		return s.claim(s.DeadLetters, ctx, consumer, f, n)
+	}
+	return s.DeadLetters.Claim(ctx, consumer, f, n)
+}
+
+func (s *oddStore) Append(ctx context.Context, l emit.Letter) ([]emit.Letter, error) {
+	if s.append != nil {
+		return s.append(s.DeadLetters, ctx, l)
+	}
+	return s.DeadLetters.Append(ctx, l)
+}
+
+func (s *oddStore) Unpark(ctx context.Context, consumer string, f emit.Filter) (int, error) {
+	if s.unpark != nil {
+		return s.unpark(s.DeadLetters, ctx, consumer, f)
+	}
+	return s.DeadLetters.Unpark(ctx, consumer, f)
+}
+
+func with(s emit.DeadLetters) func(*emit.Consumer) {
+	return func(k *emit.Consumer) { k.DeadLetters = s }
+}
+
+// A store that gives one letter out twice is not believed.
+func TestLetterClaimedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &oddStore{DeadLetters: newRing(t, emit.RingConfig{})}
+		s.claim = func(d emit.DeadLetters, ctx context.Context, consumer string, f emit.Filter, n int) ([]emit.Letter, error) {
+			letters, err := d.Claim(ctx, consumer, f, n)
+			return slices.Concat(letters, letters), err
+		}
+		c := &target{}
+		r := one(t, c, with(s))
+		for _, id := range []string{"1", "2", "3"} {
+			if _, err := r.HandOver(t.Context(), trigger(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settled(t, r, "a", time.Minute)
+		if got := c.taken(); len(got) != 3 {
+			t.Errorf("taken %v", got)
+		}
+	})
 }

@@ -258,17 +258,21 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 		}
 		return 0, err
 	}
-	begun := 0
+	parked := false
 	for i := range letters {
+		if l.work.claimed[letters[i].Seq] != nil {
+			l.r.fault(l.Name, fmt.Errorf("emit: claim for %s: letter %d was given out twice", l.Name, letters[i].Seq))
+			continue
+		}
 		if poisoned(&letters[i]) {
 			l.poison(&letters[i])
+			parked = true
 			continue
 		}
 		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], began: now, probe: probe, demand: d}
 		l.r.owned.Go(func() { l.try(&letters[i], probe) }) //nolint:contextcheck // an attempt goes on while the lane's goroutine stops
-		begun++
 	}
-	if begun < len(letters) {
+	if parked {
 		l.settle(ctx)
 		l.wake()
 	}
