@@ -2,6 +2,7 @@ package emit_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -89,6 +90,25 @@ func TestLetterClaimedTwice(t *testing.T) {
 		settled(t, r, "a", time.Minute)
 		if got := c.taken(); len(got) != 3 {
 			t.Errorf("taken %v", got)
+		}
+	})
+}
+
+// A store that stores and fails all the same is counted without an overflow.
+func TestStoredAndFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &oddStore{DeadLetters: newRing(t, emit.RingConfig{})}
+		s.append = func(d emit.DeadLetters, ctx context.Context, l emit.Letter) ([]emit.Letter, error) {
+			_, _ = d.Append(ctx, l)
+			return nil, errors.New("the answer was lost")
+		}
+		c := &target{}
+		r := one(t, c, with(s))
+		_, _ = r.HandOver(t.Context(), trigger("1"))
+		go r.Replay(t.Context(), "a", emit.Filter{}) //nolint:errcheck // it only wakes the lane
+		<-time.After(time.Second)
+		if got := stats(t, r, "a"); got.Stored > 1 || got.Replayed != 1 {
+			t.Errorf("stored %d, replayed %d", got.Stored, got.Replayed)
 		}
 	})
 }
