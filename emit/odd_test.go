@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,44 @@ func TestStoredAndFailed(t *testing.T) {
 		<-time.After(time.Second)
 		if got := stats(t, r, "a"); got.Stored > 1 || got.Replayed != 1 {
 			t.Errorf("stored %d, replayed %d", got.Stored, got.Replayed)
+		}
+	})
+}
+
+// A consumer that is well again is found so although its store fails: live triggers are the probes.
+func TestRecoversBesideAStoreThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		s := &oddStore{DeadLetters: newRing(t, emit.RingConfig{})}
+		s.claim = func(d emit.DeadLetters, ctx context.Context, consumer string, f emit.Filter, n int) ([]emit.Letter, error) {
+			if broken.Load() {
+				return nil, errors.New("no disk")
+			}
+			return d.Claim(ctx, consumer, f, n)
+		}
+		s.append = func(d emit.DeadLetters, ctx context.Context, l emit.Letter) ([]emit.Letter, error) {
+			if broken.Load() {
+				return nil, errors.New("no disk")
+			}
+			return d.Append(ctx, l)
+		}
+		c := &target{do: fails}
+		r := one(t, c, with(s))
+		for range 100 {
+			_, _ = r.Emit(t.Context(), trigger(""))
+			<-time.After(2 * time.Millisecond)
+		}
+		broken.Store(true)
+		c.set(nil)
+		took := 0
+		for range 1000 {
+			if x, _ := r.Emit(t.Context(), trigger("")); x.Of("a").Outcome == emit.Delivered {
+				took++
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+		if took < 500 {
+			t.Errorf("of 1000 emits to a consumer that is well %d were delivered; breaker %v", took, r.Breaker("a").State())
 		}
 	})
 }

@@ -105,6 +105,7 @@ func (l *lane) step(ctx context.Context) time.Duration {
 	case w.stopping:
 		return forever
 	case len(w.pending) > 0:
+		l.spent.Store(true) // the store fails: live triggers find out whether the consumer is well
 		return storeRetry
 	case now < w.holdOff:
 		return w.holdOff - now
@@ -143,7 +144,7 @@ func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 		f.Now = time.Time{}
 		n, err = l.take(ctx, f, free, now, nil, true)
 	}
-	l.spent.Store(n == 0 && err == nil) // then live triggers are probes too: what is left waits after a failure
+	l.spent.Store(n == 0) // then live triggers are probes too: what is left waits after a failure, or the store fails
 	return l.next(n, err)
 }
 
