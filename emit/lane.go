@@ -48,7 +48,7 @@ func newLane(r *Router, c Consumer) *lane {
 	}
 	l.labels = pprof.WithLabels(context.Background(), pprof.Labels("consumer", c.Name))
 	l.work.init(l, max(1, b.Probe.Concurrent))
-	l.results = make(chan result, l.work.most())
+	l.results = make(chan result, l.work.most()+c.Bulkhead) // lost ones hold a slot each
 	return l
 }
 

@@ -151,3 +151,43 @@ func TestRecoversBesideAStoreThatFails(t *testing.T) {
 		}
 	})
 }
+
+// One attempt that never ends, a probe or a replay, does not keep the lane from finding out that the consumer is well.
+func TestAttemptThatNeverEnds(t *testing.T) {
+	for _, replay := range []bool{false, true} {
+		for _, bulkhead := range []int{16, 4} {
+			synctest.Test(t, func(t *testing.T) { attemptThatNeverEnds(t, replay, bulkhead) })
+		}
+	}
+}
+
+func attemptThatNeverEnds(t *testing.T, replay bool, bulkhead int) {
+	t.Helper()
+	release := make(chan struct{})
+	var once atomic.Bool
+	hangs := func(context.Context, emit.Trigger) error {
+		if once.CompareAndSwap(false, true) {
+			<-release // whatever its context says
+		}
+		return nil
+	}
+	c := &target{do: fails}
+	r := one(t, c, func(k *emit.Consumer) { k.Bulkhead = bulkhead })
+	if replay {
+		c.set(hangs)
+		_, _ = r.HandOver(t.Context(), trigger("hangs"))
+		<-time.After(time.Second)
+		c.set(fails)
+	}
+	for range 100 {
+		_, _ = r.Emit(t.Context(), trigger(""))
+		<-time.After(2 * time.Millisecond)
+	}
+	c.set(hangs)
+	<-time.After(2 * time.Minute)
+	if got := stats(t, r, "a"); got.Depth.Letters != 1 {
+		t.Errorf("replay %v, bulkhead %d: %d letters left, breaker %v", replay, bulkhead, got.Depth.Letters, r.Breaker("a").State())
+	}
+	close(release)
+	settled(t, r, "a", time.Minute)
+}

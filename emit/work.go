@@ -47,8 +47,18 @@ func (w *work) init(l *lane, probes int) {
 	w.claimed, w.pace = map[uint64]*claim{}, newPace(l.Replay.Share)
 }
 
-// most is how many attempts there are at once.
+// most is how many attempts there are at once, but for those that are lost.
 func (w *work) most() int { return max(w.probes, w.replays) }
+
+// busy is how many attempts are under way and not lost.
+func (w *work) busy() (n int) {
+	for _, c := range w.claimed {
+		if !c.lost {
+			n++
+		}
+	}
+	return n
+}
 
 const (
 	pollEvery      = 50 * time.Millisecond // how often the store is asked again for letters that are not due
@@ -128,12 +138,12 @@ func (l *lane) step(ctx context.Context) time.Duration {
 // end of the row, then any.
 func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 	w := &l.work
-	free := w.probes - len(w.claimed)
+	free := w.probes - w.busy()
 	if free <= 0 || !l.letters.Load() {
 		return forever
 	}
 	if !l.proven.Load() {
-		free = min(free, 1-len(w.claimed)) // one alone finds out whether it answers at all
+		free = min(free, 1-w.busy()) // one alone finds out whether it answers at all
 	}
 	if free <= 0 {
 		return forever
@@ -177,20 +187,23 @@ func (l *lane) empty() bool {
 	return true
 }
 
-// watchLease gives a probe up that has lasted for too long: it counts as failed, once a half-open.
+// watchLease gives an attempt up that has lasted for too long, and makes room for another; a probe counts as failed, once a half-open.
 func (l *lane) watchLease(now time.Duration) time.Duration {
 	w := &l.work
 	wait := forever
 	for _, c := range w.claimed {
-		if !c.probe || c.lost {
+		if c.lost {
 			continue
 		}
 		left := c.began + l.lease() - now
+		if !c.probe {
+			left += l.Timeout
+		}
 		if left > 0 {
 			wait = min(wait, left)
 			continue
 		}
-		c.lost, w.lost = true, true
+		c.lost, w.lost, wait = true, w.lost || c.probe, 0
 	}
 	if w.lost {
 		w.lost = false
@@ -212,7 +225,7 @@ func (l *lane) replay(ctx context.Context, now time.Duration) time.Duration {
 		return left // live traffic comes back first
 	}
 	for {
-		free := w.replays - len(w.claimed)
+		free := w.replays - w.busy()
 		if free <= 0 {
 			return forever
 		}
