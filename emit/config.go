@@ -48,7 +48,7 @@ type Consumer struct {
 	// Bulkhead is how many deliveries may be under way at once; limit.MinBulkhead says what healthy traffic needs.
 	// Default: 16.
 	Bulkhead int
-	// Slow is how long a delivery lasts that is slow: three times the P99 of a healthy consumer, or more. A probe has no longer.
+	// Slow is how long a delivery lasts that is slow: three times the P99 of a healthy consumer, or more, and below Timeout. A probe has no longer.
 	// Default: 50 ms (REQ-E2), or half of Timeout if that is less.
 	Slow time.Duration
 	// Breaker replaces parts of the lane's breaker: Rules, Open, Probe and Ramp, each as a whole where it is not zero. Its
@@ -162,6 +162,9 @@ func (c *Consumer) check(i int) (faults []error) {
 	}
 	if c.Slow < 100*time.Microsecond {
 		fault("Slow is %v: give 100µs or more", c.Slow)
+	}
+	if c.Slow >= c.Timeout && c.Timeout >= time.Millisecond {
+		fault("Slow is %v and Timeout %v: give less than Timeout, or nothing has the time to be delivered", c.Slow, c.Timeout)
 	}
 	if !(c.Replay.Share > 0 && c.Replay.Share <= 1) {
 		fault("Replay.Share is %v: give a share above 0, at most 1", c.Replay.Share)

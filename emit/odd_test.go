@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/emit"
 )
 
@@ -190,4 +191,17 @@ func attemptThatNeverEnds(t *testing.T, replay bool, bulkhead int) {
 	}
 	close(release)
 	settled(t, r, "a", time.Minute)
+}
+
+// A Slow that no delivery has the time for is refused, also beside rules that know no latency.
+func TestSlowOverTimeout(t *testing.T) {
+	for _, slow := range []time.Duration{200 * time.Millisecond, 300 * time.Millisecond} {
+		_, err := emit.New(emit.Config{Consumers: []emit.Consumer{{
+			Name: "a", Sink: &target{}, Timeout: 200 * time.Millisecond, Slow: slow,
+			Breaker: breaker.Config{Rules: []breaker.Rule{breaker.ConsecutiveFailures{}}},
+		}}})
+		if !contains(err, "give less than Timeout") {
+			t.Errorf("Slow %v: got %v", slow, err)
+		}
+	}
 }
