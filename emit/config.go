@@ -157,6 +157,9 @@ func (c *Consumer) check(i int) (faults []error) {
 	if c.Sink == nil {
 		fault("Sink is nil")
 	}
+	if c.Types != nil && len(c.Types) == 0 || slices.Contains(c.Types, "") {
+		fault("Types is empty or has an empty one: give the types that it gets, or nil for all")
+	}
 	if c.Timeout < time.Millisecond {
 		fault("Timeout is %v: give 1ms or more", c.Timeout)
 	}

@@ -205,3 +205,13 @@ func TestSlowOverTimeout(t *testing.T) {
 		}
 	}
 }
+
+// Types that would get a consumer nothing are refused.
+func TestNoTypes(t *testing.T) {
+	for _, types := range [][]string{{}, {"a", ""}} {
+		_, err := emit.New(emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: &target{}, Types: types}}})
+		if !contains(err, "Types is empty") {
+			t.Errorf("%q: got %v", types, err)
+		}
+	}
+}
