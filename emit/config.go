@@ -241,7 +241,8 @@ func (c *Consumer) rules() []breaker.Rule {
 
 // An Observer is told what happens, on the goroutine of a caller or of a lane, of several at a time, with no lock held: a slow function
 // delays that goroutine. A Letter's Data and Attributes may be read until the function returns. A panic in one is caught. A
-// nil function is not called.
+// nil function is not called. They may call the Router, but OnTransition and OnFault must not wait for an emit to an Ordered consumer under a Key: the
+// trigger of which they are told may have that key's turn. Those that are called on a lane's goroutine must not wait for a Replay.
 type Observer struct {
 	// OnTransition is called for each change of a lane's breaker; Name is the consumer's.
 	OnTransition func(breaker.Transition)

@@ -245,13 +245,29 @@ func (l *lane) reasonOf(err error) Reason {
 	return ReasonFailed
 }
 
-// divert keeps a trigger that was not delivered.
+// divert keeps a trigger that was not delivered, and ends its turn.
 func (l *lane) divert(ctx context.Context, t Trigger, priority int, turn *turn, why Reason, cause error, tried bool) Result {
-	if l.Degrade != nil && l.degrade(ctx, t, why) {
-		turn.end(false)
-		l.count.degraded.Add(1)
-		return Result{Consumer: l.Name, Outcome: Delivered, Reason: why, Err: cause}
+	if l.Degrade == nil {
+		return l.put(ctx, t, priority, turn, why, cause, tried)
 	}
+	returned := false
+	defer func() {
+		if !returned { // Degrade ended the goroutine by runtime.Goexit, which goes on
+			l.put(ctx, t, priority, turn, why, cause, tried)
+		}
+	}()
+	done := l.degrade(ctx, t, why)
+	returned = true
+	if !done {
+		return l.put(ctx, t, priority, turn, why, cause, tried)
+	}
+	turn.end(false)
+	l.count.degraded.Add(1)
+	return Result{Consumer: l.Name, Outcome: Delivered, Reason: why, Err: cause}
+}
+
+// put makes a letter of a trigger and stores it.
+func (l *lane) put(ctx context.Context, t Trigger, priority int, turn *turn, why Reason, cause error, tried bool) Result {
 	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: why, StoredAt: time.Now(), Parked: why == ReasonRejected}
 	if tried {
 		letter.Attempts, letter.Last = 1, []Attempt{{At: letter.StoredAt, Err: clip(cause.Error())}}
@@ -259,13 +275,10 @@ func (l *lane) divert(ctx context.Context, t Trigger, priority int, turn *turn, 
 			letter.NotBefore = letter.StoredAt.Add(backoff(1, cause))
 		}
 	}
-	err := l.keep(ctx, &letter)
-	turn.end(err == nil && !letter.Parked)
-	if err == nil {
-		l.wake() // after end: the letter's slot is free now
-		return Result{Consumer: l.Name, Outcome: Stored, Reason: why, Err: cause}
+	if err := l.keep(ctx, &letter, turn); err != nil {
+		return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: why, Err: err}
 	}
-	return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: why, Err: err}
+	return Result{Consumer: l.Name, Outcome: Stored, Reason: why, Err: cause}
 }
 
 // degrade reports whether Degrade did.
@@ -288,19 +301,22 @@ func outcomeOf(err error) Outcome {
 	return Refused
 }
 
-// keep stores a letter, and counts it: as stored before it is, so that it is in some count at every moment (REQ-E14).
-func (l *lane) keep(ctx context.Context, letter *Letter) error {
+// keep stores a letter, and counts it: as stored before it is, so that it is in some count at every moment (REQ-E14). Observers are told
+// when the trigger's turn has ended, since they may emit one of its key.
+func (l *lane) keep(ctx context.Context, letter *Letter, turn *turn) error {
 	l.count.diverted.Add(1)
 	ctx, cancel := l.r.storing(ctx)
 	defer cancel()
-	evicted, err := l.store.Append(ctx, *letter)
-	l.r.evicted(evicted)
+	evicted, err := l.append(ctx, letter, turn)
+	for i := range evicted {
+		l.r.tellShed(&evicted[i], ErrFull)
+	}
 	switch {
 	case err == nil:
 		l.count.by(letter.Reason).Add(1)
 		if !letter.Parked {
 			l.letters.Store(true)
-			l.wake()
+			l.wake() // after the end of the turn: the letter's slot is free now
 		} else {
 			l.count.parked.Add(1)
 			l.r.tell(l.r.observer.OnParked, letter)
@@ -319,17 +335,24 @@ func (l *lane) keep(ctx context.Context, letter *Letter) error {
 	return err
 }
 
+// append has the store keep a letter, and ends the trigger's turn, also if the store panics or ends the goroutine.
+func (l *lane) append(ctx context.Context, letter *Letter, turn *turn) (evicted []Letter, err error) {
+	stored := !letter.Parked
+	defer func() { turn.end(stored) }()
+	evicted, err = l.store.Append(ctx, *letter)
+	l.r.evicted(evicted)
+	stored = stored && err == nil
+	return evicted, err
+}
+
 // received stores a trigger before the first try.
 func (l *lane) received(ctx context.Context, t Trigger, priority int) Result {
 	l.count.received.Add(1)
 	turn := l.keys.begin(t.Key)
 	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: ReasonReceived, StoredAt: time.Now()}
-	err := l.keep(ctx, &letter)
-	turn.end(err == nil)
-	if err != nil {
+	if err := l.keep(ctx, &letter, &turn); err != nil {
 		return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: ReasonReceived, Err: err}
 	}
-	l.wake()
 	return Result{Consumer: l.Name, Outcome: Stored, Reason: ReasonReceived}
 }
 

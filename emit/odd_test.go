@@ -3,6 +3,7 @@ package emit_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -213,5 +214,73 @@ func TestNoTypes(t *testing.T) {
 		if !contains(err, "Types is empty") {
 			t.Errorf("%q: got %v", types, err)
 		}
+	}
+}
+
+// An Observer may emit, also a trigger of the key that it is told of.
+func TestObserverEmits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &target{do: fails}
+		var r *emit.Router
+		var again atomic.Bool
+		emits := func(l emit.Letter) {
+			if again.CompareAndSwap(false, true) {
+				_, _ = r.Emit(t.Context(), keyed(l.Trigger.Key, 99))
+			}
+		}
+		r = newRouter(t, emit.Config{
+			Consumers: []emit.Consumer{{Name: "a", Sink: c, Ordered: true}},
+			Observer:  emit.Observer{OnStored: emits},
+		})
+		emitWant(t, r, keyed("k", 1), emit.Stored, emit.ReasonFailed)
+		if n := stats(t, r, "a").Depth.Letters; n != 2 {
+			t.Errorf("%d letters", n)
+		}
+	})
+}
+
+// A goroutine that ends in Degrade, in a store or in an Observer holds its key no longer, and its trigger is kept.
+func TestGoexitHoldsNoKey(t *testing.T) {
+	for name, change := range map[string]func(*emit.Config, *oddStore, func()){
+		"degrade": func(c *emit.Config, _ *oddStore, exit func()) {
+			c.Consumers[0].Degrade = func(context.Context, emit.Trigger, emit.Reason) error { exit(); return errDown }
+		},
+		"observer": func(c *emit.Config, _ *oddStore, exit func()) {
+			c.Observer.OnStored = func(emit.Letter) { exit() }
+		},
+		"store": func(_ *emit.Config, s *oddStore, exit func()) {
+			s.append = func(d emit.DeadLetters, ctx context.Context, l emit.Letter) ([]emit.Letter, error) {
+				evicted, err := d.Append(ctx, l)
+				exit()
+				return evicted, err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &target{do: fails}
+				s := &oddStore{DeadLetters: newRing(t, emit.RingConfig{})}
+				config := emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: c, Ordered: true, DeadLetters: s}}}
+				var once atomic.Bool
+				change(&config, s, func() {
+					if once.CompareAndSwap(false, true) {
+						runtime.Goexit()
+					}
+				})
+				r := newRouter(t, config)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_, _ = r.Emit(t.Context(), keyed("k", 1))
+				}()
+				<-ended
+				emitWant(t, r, keyed("k", 2), emit.Stored, emit.ReasonBehind)
+				c.set(nil)
+				settled(t, r, "a", time.Minute)
+				if got := c.taken(); !slices.Equal(got, []string{"k#1", "k#2"}) {
+					t.Errorf("taken %v", got)
+				}
+			})
+		})
 	}
 }

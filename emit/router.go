@@ -350,7 +350,6 @@ func (r *Router) evicted(letters []Letter) {
 				l.keys.gone(letters[i].Trigger.Key)
 			}
 		}
-		r.tellShed(&letters[i], ErrFull)
 	}
 }
 
