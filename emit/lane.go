@@ -80,7 +80,7 @@ func (l *lane) wake() {
 }
 
 // emit delivers a trigger now, or sees to it that it is kept.
-func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
+func (l *lane) emit(ctx context.Context, t Trigger, priority int, exited *Result) Result {
 	l.count.arrived.Add(1)
 	began := time.Now()
 	turn := l.keys.begin(t.Key)
@@ -101,8 +101,12 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
 	turn.deliver()
 	returned := false
 	defer func() {
-		if !returned { // the Sink ended the goroutine by runtime.Goexit, which goes on
-			l.divert(ctx, t, priority, &turn, ReasonFailed, errGoexit, true)
+		if returned {
+			return
+		}
+		// The Sink ended the goroutine by runtime.Goexit, which goes on.
+		if result := l.divert(ctx, t, priority, &turn, ReasonFailed, errGoexit, true); exited != nil {
+			*exited = result
 		}
 	}()
 	failed := l.attempt(ctx, t, left, &permit, &slot, role{probe: probing})
@@ -346,7 +350,7 @@ func (l *lane) append(ctx context.Context, letter *Letter, turn *turn) (evicted 
 }
 
 // received stores a trigger before the first try.
-func (l *lane) received(ctx context.Context, t Trigger, priority int) Result {
+func (l *lane) received(ctx context.Context, t Trigger, priority int, _ *Result) Result {
 	l.count.received.Add(1)
 	turn := l.keys.begin(t.Key)
 	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: ReasonReceived, StoredAt: time.Now()}

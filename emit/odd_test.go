@@ -284,3 +284,26 @@ func TestGoexitHoldsNoKey(t *testing.T) {
 		})
 	}
 }
+
+// A Sink that ends its goroutine ends that of its lane only, where a trigger has several: the receipt still tells of it. On the caller's
+// goroutine it ends that, once the others have ended.
+func TestGoexitOfOneOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exits := &target{do: func(context.Context, emit.Trigger) error { runtime.Goexit(); return nil }}
+		slow := &target{do: takes(10 * time.Millisecond)}
+		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{{Name: "a", Sink: exits, Types: []string{"order.paid"}}, {Name: "b", Sink: slow}, {Name: "c", Sink: exits, Types: []string{"last"}}}})
+		receipt, err := r.Emit(t.Context(), trigger("1"))
+		if got := receipt.Of("a"); err != nil || got.Outcome != emit.Stored {
+			t.Errorf("got %v, %v", got, err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = r.Emit(t.Context(), emit.Trigger{Type: "last"})
+		}()
+		<-ended
+		if got := stats(t, r, "b"); got.Delivered != 2 {
+			t.Errorf("the caller's goroutine ended before the others: %d delivered", got.Delivered)
+		}
+	})
+}

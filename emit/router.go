@@ -128,7 +128,10 @@ func (r *Router) HandOver(ctx context.Context, t Trigger) (Receipt, error) {
 	return r.each(ctx, t, (*lane).received)
 }
 
-func (r *Router) each(ctx context.Context, t Trigger, do func(*lane, context.Context, Trigger, int) Result) (Receipt, error) {
+// A delivery sees to a trigger. If its goroutine is ended by runtime.Goexit in the Sink, exited gets the result, unless it is nil.
+type delivery func(l *lane, ctx context.Context, t Trigger, priority int, exited *Result) Result
+
+func (r *Router) each(ctx context.Context, t Trigger, do delivery) (Receipt, error) {
 	priority, lanes, err := r.complete(&t)
 	if err != nil {
 		return Receipt{ID: t.ID}, err
@@ -139,7 +142,7 @@ func (r *Router) each(ctx context.Context, t Trigger, do func(*lane, context.Con
 	defer r.intake.leave()
 	receipt := Receipt{ID: t.ID}
 	if len(lanes) == 1 {
-		receipt.one = do(lanes[0], ctx, t, priority)
+		receipt.one = do(lanes[0], ctx, t, priority, nil)
 	} else {
 		receipt.more = together(ctx, lanes, t, priority, do)
 	}
@@ -148,15 +151,18 @@ func (r *Router) each(ctx context.Context, t Trigger, do func(*lane, context.Con
 }
 
 // together has each lane at work on a goroutine of its own, but for the last one.
-func together(ctx context.Context, lanes []*lane, t Trigger, priority int, do func(*lane, context.Context, Trigger, int) Result) []Result {
+func together(ctx context.Context, lanes []*lane, t Trigger, priority int, do delivery) []Result {
 	results := make([]Result, len(lanes))
+	for i, l := range lanes { // what is said of one whose goroutine ends elsewhere
+		results[i] = Result{Consumer: l.Name, Outcome: Refused, Reason: ReasonFailed, Err: errGoexit}
+	}
 	var all sync.WaitGroup
+	defer all.Wait() // also if the last one ends the caller's goroutine
 	last := len(lanes) - 1
 	for i, l := range lanes[:last] {
-		all.Go(func() { results[i] = do(l, ctx, t, priority) })
+		all.Go(func() { results[i] = do(l, ctx, t, priority, &results[i]) })
 	}
-	results[last] = do(lanes[last], ctx, t, priority)
-	all.Wait()
+	results[last] = do(lanes[last], ctx, t, priority, nil)
 	return results
 }
 
