@@ -307,3 +307,31 @@ func TestGoexitOfOneOfSeveral(t *testing.T) {
 		}
 	})
 }
+
+// Replay ends where the last letter that it waits for was evicted by another consumer's.
+func TestReplayOfWhatWasEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRing(t, emit.RingConfig{Letters: 2, Reserved: -1})
+		down := &target{do: fails}
+		r := newRouter(t, emit.Config{DeadLetters: s, Consumers: []emit.Consumer{
+			{Name: "a", Sink: down, Types: []string{"a"}}, {Name: "b", Sink: down, Types: []string{"b"}},
+		}})
+		for _, name := range []string{"a", "b"} {
+			if err := r.Breaker(name).Force(breaker.ForcedOpen, "test"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _ = r.Emit(t.Context(), emit.Trigger{Type: "a", Priority: "idle-ping"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		ended := make(chan error)
+		go func() { _, err := r.Replay(ctx, "a", emit.Filter{}); ended <- err }()
+		synctest.Wait()
+		for range 2 {
+			_, _ = r.Emit(t.Context(), emit.Trigger{Type: "b"})
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -352,6 +352,7 @@ func (r *Router) evicted(letters []Letter) {
 	for i := range letters {
 		if l := r.lane(letters[i].Consumer); l != nil {
 			l.count.evicted.Add(1)
+			l.demands.progress()
 			if !letters[i].Parked {
 				l.keys.gone(letters[i].Trigger.Key)
 			}
