@@ -19,7 +19,7 @@ type keys struct {
 		sync.Mutex
 		slots   [keySlots]keySlot
 		queues  map[int][]chan struct{} // of callers that wait for their slot; the first is next
-		storing int                     // slots whose holder may store
+		storing int                     // who may store: holders of slots, and those who unpark
 		came    uint64                  // triggers and letters so far
 	}
 }
@@ -127,6 +127,16 @@ func (k *keys) comes(key string) {
 	defer k.mu.Unlock()
 	k.mu.slots[k.slotOf(key)].stored++
 	k.mu.came++
+}
+
+// pin with 1 keeps forget from clearing, while letters are sent back, and with -1 no more.
+func (k *keys) pin(n int) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.storing += n
 }
 
 // live reports whether a trigger of the key's slot is being delivered.

@@ -335,3 +335,30 @@ func TestReplayOfWhatWasEvicted(t *testing.T) {
 		}
 	})
 }
+
+// A letter that is sent back is counted for its key however the lane's goroutine looks meanwhile.
+func TestUnparkBesideAnEmptyStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &target{do: func(context.Context, emit.Trigger) error { return emit.ErrRejected }}
+		s := &oddStore{DeadLetters: newRing(t, emit.RingConfig{})}
+		r := one(t, c, with(s), ordered)
+		emitWant(t, r, keyed("k", 1), emit.Stored, emit.ReasonRejected)
+		s.unpark = func(d emit.DeadLetters, ctx context.Context, consumer string, f emit.Filter) (int, error) {
+			// another letter comes and goes while this store takes its time
+			c.set(nil)
+			_, _ = r.HandOver(ctx, keyed("other", 1))
+			<-time.After(10 * time.Second)
+			return d.Unpark(ctx, consumer, f)
+		}
+		c.set(fails)
+		go r.Replay(t.Context(), "a", emit.Filter{Parked: new(true)}) //nolint:errcheck // it is not waited for
+		<-time.After(9 * time.Second)
+		c.set(fails)
+		<-time.After(time.Second + time.Microsecond)
+		emitWant(t, r, keyed("k", 2), emit.Stored, emit.ReasonBehind)
+		c.set(nil)
+		settled(t, r, "a", time.Minute)
+	})
+}
+
+func ordered(k *emit.Consumer) { k.Ordered = true }
