@@ -62,11 +62,9 @@ func (l *lane) onTransition(ramp time.Duration, also func(breaker.Transition)) f
 			l.ramped.Store(int64(l.r.now() + ramp))
 		}
 		l.wake()
+		l.r.tellTransition(t)
 		if also != nil {
 			also(t)
-		}
-		if f := l.r.observer.OnTransition; f != nil {
-			f(t)
 		}
 	}
 }

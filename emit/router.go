@@ -374,6 +374,13 @@ func (r *Router) tellShed(letter *Letter, why error) {
 	}
 }
 
+func (r *Router) tellTransition(t breaker.Transition) {
+	if f := r.observer.OnTransition; f != nil {
+		defer r.caught(t.Name)
+		f(t)
+	}
+}
+
 // caught ends a panic of an Observer; it must be deferred.
 func (r *Router) caught(consumer string) {
 	if v := recover(); v != nil { //nolint:revive // caught is deferred itself
