@@ -3,6 +3,7 @@ package emit
 import (
 	"hash/maphash"
 	"sync"
+	"time"
 )
 
 // keySlots is how many keys an ordered lane tells apart. Others share a slot, which only holds more of them back:
@@ -21,6 +22,7 @@ type keys struct {
 		queues  map[int][]chan struct{} // of callers that wait for their slot; the first is next
 		storing int                     // who may store: holders of slots, and those who unpark
 		came    uint64                  // triggers and letters so far
+		forgot  time.Time               // when all was last forgotten
 	}
 }
 
@@ -118,6 +120,20 @@ func (k *keys) gone(key string) {
 	s.stored = max(0, s.stored-1)
 }
 
+// evicted is gone for a letter that made room, of which its lane is told late: one from before all was forgotten is not counted any more.
+func (k *keys) evicted(l *Letter) {
+	if k == nil || !k.remembers(l.StoredAt) {
+		return
+	}
+	k.gone(l.Trigger.Key)
+}
+
+func (k *keys) remembers(storedAt time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return storedAt.After(k.mu.forgot)
+}
+
 // comes counts a letter that waits in the store.
 func (k *keys) comes(key string) {
 	if k == nil || key == "" {
@@ -163,6 +179,7 @@ func (k *keys) forget(empty func() bool) {
 	if k.mu.came != before {
 		return
 	}
+	k.mu.forgot = time.Now()
 	for i := range k.mu.slots {
 		k.mu.slots[i].stored = 0
 	}

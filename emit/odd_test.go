@@ -362,3 +362,30 @@ func TestUnparkBesideAnEmptyStore(t *testing.T) {
 }
 
 func ordered(k *emit.Consumer) { k.Ordered = true }
+
+// A letter that was evicted is taken off its key once, also where all keys were forgotten before its store answered.
+func TestEvictedBesideAnEmptyStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := &target{do: fails}
+		s := &oddStore{DeadLetters: newRing(t, emit.RingConfig{Letters: 2, Reserved: -1})}
+		var r *emit.Router
+		s.append = func(d emit.DeadLetters, ctx context.Context, l emit.Letter) ([]emit.Letter, error) {
+			evicted, err := d.Append(ctx, l)
+			if len(evicted) > 0 && l.Consumer == "b" {
+				<-time.After(time.Second) // the lane of a finds nothing meanwhile
+				_, _ = r.Emit(t.Context(), emit.Trigger{ID: "k#2", Type: "a", Key: "k", Priority: "compliance"})
+			}
+			return evicted, err
+		}
+		r = newRouter(t, emit.Config{DeadLetters: s, Consumers: []emit.Consumer{
+			{Name: "a", Sink: down, Types: []string{"a"}, Ordered: true}, {Name: "b", Sink: down, Types: []string{"b"}},
+		}})
+		_, _ = r.Emit(t.Context(), emit.Trigger{ID: "k#1", Type: "a", Key: "k", Priority: "idle-ping"})
+		for range 2 {
+			_, _ = r.Emit(t.Context(), emit.Trigger{Type: "b"})
+		}
+		emitWant(t, r, emit.Trigger{ID: "k#3", Type: "a", Key: "k", Priority: "compliance"}, emit.Stored, emit.ReasonBehind)
+		down.set(nil)
+		settled(t, r, "a", time.Minute)
+	})
+}

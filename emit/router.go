@@ -354,7 +354,7 @@ func (r *Router) evicted(letters []Letter) {
 			l.count.evicted.Add(1)
 			l.demands.progress()
 			if !letters[i].Parked {
-				l.keys.gone(letters[i].Trigger.Key)
+				l.keys.evicted(&letters[i])
 			}
 		}
 	}
