@@ -14,17 +14,17 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// An errorThatPanics is what a nil pointer of an error type is.
-type errorThatPanics struct{}
+// An panicsError is what a nil pointer of an error type is.
+type panicsError struct{}
 
-func (*errorThatPanics) Error() string { panic("nil error") }
+func (*panicsError) Error() string { panic("nil error") }
 
 // An error whose methods panic is a failure like a panic, live and at a replay.
 func TestErrorsThatPanic(t *testing.T) {
 	for name, err := range map[string]error{
 		"a nil LaterError": (*emit.LaterError)(nil),
-		"Error":            &errorThatPanics{},
-		"an Err of it":     &emit.LaterError{After: time.Second, Err: &errorThatPanics{}},
+		"Error":            &panicsError{},
+		"an Err of it":     &emit.LaterError{After: time.Second, Err: &panicsError{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestStoredAndFailed(t *testing.T) {
 		c := &target{}
 		r := one(t, c, with(s))
 		_, _ = r.HandOver(t.Context(), trigger("1"))
-		go r.Replay(t.Context(), "a", emit.Filter{}) //nolint:errcheck // it only wakes the lane
+		go r.Replay(t.Context(), "a", emit.Filter{})
 		<-time.After(time.Second)
 		if got := stats(t, r, "a"); got.Stored > 1 || got.Replayed != 1 {
 			t.Errorf("stored %d, replayed %d", got.Stored, got.Replayed)
@@ -351,7 +351,7 @@ func TestUnparkBesideAnEmptyStore(t *testing.T) {
 			return d.Unpark(ctx, consumer, f)
 		}
 		c.set(fails)
-		go r.Replay(t.Context(), "a", emit.Filter{Parked: new(true)}) //nolint:errcheck // it is not waited for
+		go r.Replay(t.Context(), "a", emit.Filter{Parked: new(true)})
 		<-time.After(9 * time.Second)
 		c.set(fails)
 		<-time.After(time.Second + time.Microsecond)
@@ -373,7 +373,7 @@ func TestEvictedBesideAnEmptyStore(t *testing.T) {
 			evicted, err := d.Append(ctx, l)
 			if len(evicted) > 0 && l.Consumer == "b" {
 				<-time.After(time.Second) // the lane of a finds nothing meanwhile
-				_, _ = r.Emit(t.Context(), emit.Trigger{ID: "k#2", Type: "a", Key: "k", Priority: "compliance"})
+				_, _ = r.Emit(ctx, emit.Trigger{ID: "k#2", Type: "a", Key: "k", Priority: "compliance"})
 			}
 			return evicted, err
 		}
