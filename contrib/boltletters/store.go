@@ -136,9 +136,7 @@ func (s *Store) start(ctx context.Context) error {
 	transactions := 1 + len(s.crashed)/mostGivenBack // the committer's from the next line on
 	go s.commitAll()
 	for range transactions { // give back what was claimed; where the disk is full the next transactions that fit do it
-		if s.ask(context.WithoutCancel(ctx), &nothing{}, 0) != nil {
-			break
-		}
+		_ = s.ask(context.WithoutCancel(ctx), &nothing{}, 0)
 	}
 	return nil
 }
