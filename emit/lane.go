@@ -272,7 +272,7 @@ func (l *lane) divert(ctx context.Context, t Trigger, priority int, turn *turn, 
 func (l *lane) put(ctx context.Context, t Trigger, priority int, turn *turn, why Reason, cause error, tried bool) Result {
 	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: why, StoredAt: time.Now(), Parked: why == ReasonRejected}
 	if tried {
-		letter.Attempts, letter.Last = 1, []Attempt{{At: letter.StoredAt, Err: clip(cause.Error())}}
+		letter.Attempts, letter.Last = 1, []Attempt{{At: letter.StoredAt, Err: attemptText(cause)}}
 		if !letter.Parked {
 			letter.NotBefore = letter.StoredAt.Add(backoff(1, cause))
 		}
@@ -406,6 +406,15 @@ func (c *calls) end() {
 }
 
 func (c *calls) ended() bool { return c.over.Load() }
+
+// attemptText is what an attempt keeps of its error. What a consumer says sounds like no crash or panic.
+func attemptText(err error) string {
+	text := err.Error()
+	if _, panicked := err.(*panicError); !panicked && (Attempt{Err: text}).crashed() { //nolint:errorlint // it is never wrapped
+		text = "error: " + text
+	}
+	return clip(text)
+}
 
 // crashed reports whether an attempt ended by a crash or a panic.
 func (a Attempt) crashed() bool {

@@ -389,3 +389,20 @@ func TestEvictedBesideAnEmptyStore(t *testing.T) {
 		settled(t, r, "a", time.Minute)
 	})
 }
+
+// What a consumer says is not taken for a crash or a panic, whatever it says: its letters are no poison.
+func TestErrorsThatSoundLikeCrashes(t *testing.T) {
+	for _, text := range []string{emit.AttemptCrashed, "panic: out of paper"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &target{do: func(context.Context, emit.Trigger) error { return errors.New(text) }}
+			r := one(t, c)
+			emitWant(t, r, trigger("1"), emit.Stored, emit.ReasonFailed)
+			<-time.After(10 * time.Minute)
+			c.set(nil)
+			settled(t, r, "a", time.Minute)
+			if got := stats(t, r, "a"); got.Replayed != 1 {
+				t.Errorf("%q: replayed %d, parked %d", text, got.Replayed, got.Parked)
+			}
+		})
+	}
+}

@@ -352,7 +352,7 @@ func (l *lane) ended(r result) {
 	}
 	s := Settlement{Seq: r.seq, Delivered: r.err == nil}
 	if r.err != nil {
-		s.Attempt = Attempt{At: time.Now(), Err: clip(r.err.Error())}
+		s.Attempt = Attempt{At: time.Now(), Err: attemptText(r.err)}
 		s.Reason = l.reasonOf(r.err)
 		if c.letter.Reason == ReasonReceived && s.Reason != ReasonRejected {
 			s.Reason = ReasonReceived // still to be delivered, where replay is manual too
