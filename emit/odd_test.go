@@ -48,6 +48,14 @@ type oddStore struct {
 	claim  func(emit.DeadLetters, context.Context, string, emit.Filter, int) ([]emit.Letter, error)
 	append func(emit.DeadLetters, context.Context, emit.Letter) ([]emit.Letter, error)
 	unpark func(emit.DeadLetters, context.Context, string, emit.Filter) (int, error)
+	settle func(emit.DeadLetters, context.Context, string, []emit.Settlement) error
+}
+
+func (s *oddStore) Settle(ctx context.Context, consumer string, results []emit.Settlement) error {
+	if s.settle != nil {
+		return s.settle(s.DeadLetters, ctx, consumer, results)
+	}
+	return s.DeadLetters.Settle(ctx, consumer, results)
 }
 
 func (s *oddStore) Claim(ctx context.Context, consumer string, f emit.Filter, n int) ([]emit.Letter, error) {
@@ -402,6 +410,32 @@ func TestErrorsThatSoundLikeCrashes(t *testing.T) {
 			settled(t, r, "a", time.Minute)
 			if got := stats(t, r, "a"); got.Replayed != 1 {
 				t.Errorf("%q: replayed %d, parked %d", text, got.Replayed, got.Parked)
+			}
+		})
+	}
+}
+
+// A store that fails once while the Router ends leaves no delivered letter claimed, and one that goes on failing does not hold up the end.
+func TestSettleFailsAtTheEnd(t *testing.T) {
+	for _, failures := range []int{1, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newRing(t, emit.RingConfig{})
+			s := &oddStore{DeadLetters: store}
+			failed := 0
+			s.settle = func(d emit.DeadLetters, ctx context.Context, consumer string, results []emit.Settlement) error {
+				if failed++; failed <= failures {
+					return errors.New("no disk")
+				}
+				return d.Settle(ctx, consumer, results)
+			}
+			r := one(t, &target{do: takes(50 * time.Millisecond)}, with(s))
+			_, _ = r.HandOver(t.Context(), trigger("1"))
+			<-time.After(10 * time.Millisecond)
+			if err := r.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got, want := store.Depths()["a"].Letters, failures/1000; got != want {
+				t.Errorf("%d failures: %d letters are left", failures, got)
 			}
 		})
 	}

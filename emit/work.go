@@ -21,6 +21,7 @@ type work struct {
 	holdOff  time.Duration // no attempt before: the store failed
 	lost     bool          // a probe was lost in this half-open
 	stopping bool
+	unsaved  int // settlements that failed since then
 }
 
 // A claim is a letter under way.
@@ -63,6 +64,7 @@ func (w *work) busy() (n int) {
 const (
 	pollEvery      = 50 * time.Millisecond // how often the store is asked again for letters that are not due
 	storeRetry     = 100 * time.Millisecond
+	lastTries      = 3                     // of a settlement, when the Router ends
 	triedSoon      = 10 * time.Millisecond // after the bulkhead or the breaker refused an attempt
 	forever        = time.Duration(math.MaxInt64)
 	firstBackoff   = 100 * time.Millisecond
@@ -112,11 +114,11 @@ func (l *lane) step(ctx context.Context) time.Duration {
 	w, now := &l.work, l.r.now()
 	w.pace.measure(now, l.count.arrived.Load(), l.count.received.Load())
 	switch {
-	case w.stopping:
-		return forever
 	case len(w.pending) > 0:
 		l.spent.Store(true) // the store fails: live triggers find out whether the consumer is well
 		return storeRetry
+	case w.stopping:
+		return forever
 	case now < w.holdOff:
 		return w.holdOff - now
 	case l.untilLater() > 0:
@@ -409,7 +411,10 @@ func (l *lane) settle(ctx context.Context) {
 	defer cancel()
 	if err := l.store.Settle(ctx, l.Name, w.pending); err != nil {
 		l.r.fault(l.Name, fmt.Errorf("emit: settle for %s: %w", l.Name, err))
-		if l.work.stopping { // they come back as crashed, when the store is opened again
+		if w.stopping {
+			w.unsaved++
+		}
+		if w.unsaved >= lastTries { // they come back as crashed, when the store is opened again
 			w.pending = nil
 			clear(w.claimed)
 		}
