@@ -440,3 +440,21 @@ func TestSettleFailsAtTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// A letter that is sent back waits for the attempt at a later one of its key: there is one of a key at a time.
+func TestUnparkBesideAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &target{do: func(context.Context, emit.Trigger) error { return emit.ErrRejected }}
+		r := one(t, c, ordered)
+		emitWant(t, r, keyed("k", 1), emit.Stored, emit.ReasonRejected)
+		c.set(takes(150 * time.Millisecond))
+		_, _ = r.HandOver(t.Context(), keyed("k", 2))
+		<-time.After(10 * time.Millisecond)
+		if n, err := r.Replay(t.Context(), "a", emit.Filter{}); n != 1 && n != 2 || err != nil {
+			t.Errorf("Replay: %d, %v", n, err)
+		}
+		if c.max != 1 {
+			t.Errorf("%d of one key at once", c.max)
+		}
+	})
+}

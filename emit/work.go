@@ -265,7 +265,7 @@ func (l *lane) takeDue(ctx context.Context, now time.Duration, n int) (int, erro
 // take claims up to n letters and begins attempts at them.
 func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *demand, probe bool) (int, error) {
 	if l.keys != nil {
-		f.InOrder, f.Skip = true, l.keys.live
+		f.InOrder, f.Skip = true, l.skip()
 	}
 	letters, err := l.store.Claim(ctx, l.Name, f, n)
 	if err != nil {
@@ -293,6 +293,16 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 		l.wake()
 	}
 	return len(letters), nil
+}
+
+// skip tells keys of which a trigger or a letter is being delivered: a store passes over what is behind a claimed letter, but one that was sent back
+// may stand before it.
+func (l *lane) skip() func(key string) bool {
+	claimed := map[string]bool{}
+	for _, c := range l.work.claimed {
+		claimed[c.letter.Trigger.Key] = true
+	}
+	return func(key string) bool { return claimed[key] || l.keys.live(key) }
 }
 
 // poisoned reports whether all attempts that are remembered crashed or panicked.
