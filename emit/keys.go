@@ -29,7 +29,7 @@ type keys struct {
 type keySlot struct {
 	stored int32 // letters in the store, or too many: never too few
 	busy   bool  // a trigger has the slot
-	live   bool  // and is being delivered
+	live   bool  // and is not held: letters of the slot are not replayed meanwhile
 }
 
 func newKeys() *keys {
@@ -65,22 +65,11 @@ func (k *keys) begin(key string) turn {
 	s.busy = true // or still so: it was handed over
 	k.mu.storing++
 	k.mu.came++
-	return turn{keys: k, slot: n, held: s.stored > 0}
+	s.live = s.stored == 0
+	return turn{keys: k, slot: n, held: !s.live}
 }
 
 func (k *keys) slotOf(key string) int { return int(maphash.String(k.seed, key) % keySlots) } //nolint:gosec // below keySlots
-
-// deliver says that the trigger is being delivered: letters of its slot are not replayed meanwhile.
-func (t *turn) deliver() { t.mark(true) }
-
-func (t *turn) mark(live bool) {
-	if t.keys == nil {
-		return
-	}
-	t.keys.mu.Lock()
-	defer t.keys.mu.Unlock()
-	t.keys.mu.slots[t.slot].live = live
-}
 
 // end gives the slot to the next one that waits.
 func (t *turn) end(stored bool) {

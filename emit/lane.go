@@ -96,7 +96,6 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int, exited *Result
 	if probing {
 		left = min(left, l.Slow)
 	}
-	turn.deliver()
 	returned := false
 	defer func() {
 		if returned {
