@@ -49,8 +49,8 @@ type Consumer struct {
 	// Bulkhead is how many deliveries may be under way at once; limit.MinBulkhead says what healthy traffic needs.
 	// Default: 16.
 	Bulkhead int
-	// Slow is how long a delivery lasts that is slow: three times the P99 of a healthy consumer, or more; below Timeout, 100 µs
-	// or more. A probe has no longer. Default: 50 ms (REQ-E2), or half of Timeout if that is less.
+	// Slow is how long a delivery lasts that is slow: three times the P99 of a healthy consumer, or more; 100 µs or more, and below
+	// Timeout. A probe has no longer. Default: 50 ms (REQ-E2), or half of Timeout if that is less.
 	Slow time.Duration
 	// Breaker replaces parts of the lane's breaker: Rules, Open, Probe and Ramp, each as a whole where it is not zero. Its
 	// Observer is told besides Config.Observer. Probe.Reserved is always set; Name, Calls and Classify are the lane's.
@@ -160,11 +160,17 @@ func (c *Consumer) check(i int) (faults []error) {
 	if c.Sink == nil {
 		fault("Sink is nil")
 	}
+	if slices.Contains(c.Types, "") {
+		fault("Types has an empty one: give the types that it gets, or none for all")
+	}
 	if c.Timeout < time.Millisecond {
 		fault("Timeout is %v: give 1ms or more", c.Timeout)
 	}
 	if c.Slow < 100*time.Microsecond {
 		fault("Slow is %v: give 100µs or more", c.Slow)
+	}
+	if c.Slow >= c.Timeout && c.Timeout >= time.Millisecond {
+		fault("Slow is %v and Timeout %v: give less than Timeout, or nothing has the time to be delivered", c.Slow, c.Timeout)
 	}
 	if !(c.Replay.Share > 0 && c.Replay.Share <= 1) {
 		fault("Replay.Share is %v: give a share above 0, at most 1", c.Replay.Share)
@@ -238,7 +244,8 @@ func (c *Consumer) rules() []breaker.Rule {
 
 // An Observer is told what happens, on the goroutine of a caller or of a lane, of several at a time, with no lock held: a slow function
 // delays that goroutine. A Letter's Data and Attributes may be read until the function returns. A panic in one is caught. A
-// nil function is not called.
+// nil function is not called. They may call the Router, but OnTransition and OnFault must not wait for an emit to an Ordered consumer under a Key: the
+// trigger of which they are told may have that key's turn. Those that are called on a lane's goroutine must not wait for a Replay.
 type Observer struct {
 	// OnTransition is called for each change of a lane's breaker; Name is the consumer's.
 	OnTransition func(breaker.Transition)

@@ -82,7 +82,8 @@ func (l *lane) stats() ConsumerStats {
 		InFlight: l.bulkhead.Stats().InFlight, Breaker: l.breaker.Stats(), Depth: l.store.Depths()[l.Name],
 	}
 	shed, unstored := c.shed.Load(), c.unstored.Load()
-	s.Stored = c.diverted.Load() - shed - unstored - s.Evicted - s.Discarded - s.Replayed
+	left := shed + unstored + s.Evicted + s.Discarded + s.Replayed // more than was diverted if a store failed and stored all the same
+	s.Stored = max(left, c.diverted.Load()) - left
 	s.Shed = shed + s.Evicted + s.Discarded
 	s.Refused = unstored + c.refused.Load()
 	s.Delivered = c.delivered.Load() + s.Degraded + s.Replayed

@@ -3,6 +3,7 @@ package emit
 import (
 	"hash/maphash"
 	"sync"
+	"time"
 )
 
 // keySlots is how many keys an ordered lane tells apart. Others share a slot, which only holds more of them back:
@@ -19,15 +20,16 @@ type keys struct {
 		sync.Mutex
 		slots   [keySlots]keySlot
 		queues  map[int][]chan struct{} // of callers that wait for their slot; the first is next
-		storing int                     // slots whose holder may store
+		storing int                     // who may store: holders of slots, and those who unpark
 		came    uint64                  // triggers and letters so far
+		forgot  time.Time               // when all was last forgotten
 	}
 }
 
 type keySlot struct {
 	stored int32 // letters in the store, or too many: never too few
 	busy   bool  // a trigger has the slot
-	live   bool  // and is being delivered
+	live   bool  // and is not held: letters of the slot are not replayed meanwhile
 }
 
 func newKeys() *keys {
@@ -63,22 +65,11 @@ func (k *keys) begin(key string) turn {
 	s.busy = true // or still so: it was handed over
 	k.mu.storing++
 	k.mu.came++
-	return turn{keys: k, slot: n, held: s.stored > 0}
+	s.live = s.stored == 0
+	return turn{keys: k, slot: n, held: !s.live}
 }
 
 func (k *keys) slotOf(key string) int { return int(maphash.String(k.seed, key) % keySlots) } //nolint:gosec // below keySlots
-
-// deliver says that the trigger is being delivered: letters of its slot are not replayed meanwhile.
-func (t *turn) deliver() { t.mark(true) }
-
-func (t *turn) mark(live bool) {
-	if t.keys == nil {
-		return
-	}
-	t.keys.mu.Lock()
-	defer t.keys.mu.Unlock()
-	t.keys.mu.slots[t.slot].live = live
-}
 
 // end gives the slot to the next one that waits.
 func (t *turn) end(stored bool) {
@@ -118,6 +109,20 @@ func (k *keys) gone(key string) {
 	s.stored = max(0, s.stored-1)
 }
 
+// evicted is gone for a letter that made room, of which its lane is told late: one from before all was forgotten is not counted any more.
+func (k *keys) evicted(l *Letter) {
+	if k == nil || !k.remembers(l.StoredAt) {
+		return
+	}
+	k.gone(l.Trigger.Key)
+}
+
+func (k *keys) remembers(storedAt time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return storedAt.After(k.mu.forgot)
+}
+
 // comes counts a letter that waits in the store.
 func (k *keys) comes(key string) {
 	if k == nil || key == "" {
@@ -127,6 +132,16 @@ func (k *keys) comes(key string) {
 	defer k.mu.Unlock()
 	k.mu.slots[k.slotOf(key)].stored++
 	k.mu.came++
+}
+
+// pin with 1 keeps forget from clearing, while letters are sent back, and with -1 no more.
+func (k *keys) pin(n int) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.storing += n
 }
 
 // live reports whether a trigger of the key's slot is being delivered.
@@ -153,6 +168,7 @@ func (k *keys) forget(empty func() bool) {
 	if k.mu.came != before {
 		return
 	}
+	k.mu.forgot = time.Now()
 	for i := range k.mu.slots {
 		k.mu.slots[i].stored = 0
 	}

@@ -27,3 +27,17 @@ func TestForgetLooksTwice(t *testing.T) {
 		t.Error("still held though nothing is stored")
 	}
 }
+
+// A trigger that is not held has its key to itself from its turn on: a letter that is sent back just then waits.
+func TestTurnIsLive(t *testing.T) {
+	k := newKeys()
+	first := k.begin("a")
+	if first.held || !k.live("a") {
+		t.Errorf("held %v, live %v", first.held, k.live("a"))
+	}
+	first.end(true)
+	second := k.begin("a")
+	if !second.held || k.live("a") {
+		t.Errorf("behind a letter: held %v, live %v", second.held, k.live("a"))
+	}
+}

@@ -48,7 +48,7 @@ func newLane(r *Router, c Consumer) *lane {
 	}
 	l.labels = pprof.WithLabels(context.Background(), pprof.Labels("consumer", c.Name))
 	l.work.init(l, max(1, b.Probe.Concurrent))
-	l.results = make(chan result, max(l.work.probes, l.Bulkhead))
+	l.results = make(chan result, max(l.work.probes, l.Bulkhead)+l.Bulkhead) // lost ones hold a slot each
 	return l
 }
 
@@ -62,11 +62,9 @@ func (l *lane) onTransition(ramp time.Duration, also func(breaker.Transition)) f
 			l.ramped.Store(int64(l.r.now() + ramp))
 		}
 		l.wake()
+		l.r.tellTransition(t)
 		if also != nil {
 			also(t)
-		}
-		if f := l.r.observer.OnTransition; f != nil {
-			f(t)
 		}
 	}
 }
@@ -80,7 +78,7 @@ func (l *lane) wake() {
 }
 
 // emit delivers a trigger now, or sees to it that it is kept.
-func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
+func (l *lane) emit(ctx context.Context, t Trigger, priority int, exited *Result) Result {
 	began := time.Now()
 	turn := l.keys.begin(t.Key)
 	left := l.Timeout
@@ -99,11 +97,14 @@ func (l *lane) emit(ctx context.Context, t Trigger, priority int) Result {
 	if probing {
 		left = min(left, l.Slow)
 	}
-	turn.deliver()
 	returned := false
 	defer func() {
-		if !returned { // the Sink ended the goroutine by runtime.Goexit, which goes on
-			l.divert(ctx, t, priority, &turn, ReasonFailed, errGoexit, true)
+		if returned {
+			return
+		}
+		// The Sink ended the goroutine by runtime.Goexit, which goes on.
+		if result := l.divert(ctx, t, priority, &turn, ReasonFailed, errGoexit, true); exited != nil {
+			*exited = result
 		}
 	}()
 	failed := l.attempt(ctx, t, left, &permit, &slot, role{probe: probing})
@@ -173,8 +174,16 @@ func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, pe
 		pprof.SetGoroutineLabels(l.labels) //nolint:contextcheck // the labels only: it allocates nothing so
 		defer pprof.SetGoroutineLabels(ctx)
 	}
-	err = l.Sink.Deliver(call, t)
+	err = sound(l.Sink.Deliver(call, t))
 	ended = true
+	return err
+}
+
+// sound asks an error what it is asked later, so that one whose methods panic, as those of a nil pointer, is a panic of the Sink's.
+func sound(err error) error {
+	if err != nil {
+		_, _ = err.Error(), errors.Is(err, ErrRejected)
+	}
 	return err
 }
 
@@ -238,27 +247,40 @@ func (l *lane) reasonOf(err error) Reason {
 	return ReasonFailed
 }
 
-// divert keeps a trigger that was not delivered.
+// divert keeps a trigger that was not delivered, and ends its turn.
 func (l *lane) divert(ctx context.Context, t Trigger, priority int, turn *turn, why Reason, cause error, tried bool) Result {
-	if l.Degrade != nil && l.degrade(ctx, t, why) {
-		turn.end(false)
-		l.count.degraded.Add(1)
-		return Result{Consumer: l.Name, Outcome: Delivered, Reason: why, Err: cause}
+	if l.Degrade == nil {
+		return l.put(ctx, t, priority, turn, why, cause, tried)
 	}
+	returned := false
+	defer func() {
+		if !returned { // Degrade ended the goroutine by runtime.Goexit, which goes on
+			l.put(ctx, t, priority, turn, why, cause, tried)
+		}
+	}()
+	done := l.degrade(ctx, t, why)
+	returned = true
+	if !done {
+		return l.put(ctx, t, priority, turn, why, cause, tried)
+	}
+	turn.end(false)
+	l.count.degraded.Add(1)
+	return Result{Consumer: l.Name, Outcome: Delivered, Reason: why, Err: cause}
+}
+
+// put makes a letter of a trigger and stores it.
+func (l *lane) put(ctx context.Context, t Trigger, priority int, turn *turn, why Reason, cause error, tried bool) Result {
 	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: why, StoredAt: time.Now(), Parked: why == ReasonRejected}
 	if tried {
-		letter.Attempts, letter.Last = 1, []Attempt{{At: letter.StoredAt, Err: clip(cause.Error())}}
+		letter.Attempts, letter.Last = 1, []Attempt{{At: letter.StoredAt, Err: attemptText(cause)}}
 		if !letter.Parked {
 			letter.NotBefore = letter.StoredAt.Add(backoff(1, cause))
 		}
 	}
-	err := l.keep(ctx, &letter)
-	turn.end(err == nil && !letter.Parked)
-	if err == nil {
-		l.wake() // after end: the letter's slot is free now
-		return Result{Consumer: l.Name, Outcome: Stored, Reason: why, Err: cause}
+	if err := l.keep(ctx, &letter, turn); err != nil {
+		return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: why, Err: err}
 	}
-	return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: why, Err: err}
+	return Result{Consumer: l.Name, Outcome: Stored, Reason: why, Err: cause}
 }
 
 // degrade reports whether Degrade did.
@@ -281,19 +303,22 @@ func outcomeOf(err error) Outcome {
 	return Refused
 }
 
-// keep stores a letter, and counts it: as stored before it is, so that it is in some count at every moment (REQ-E14).
-func (l *lane) keep(ctx context.Context, letter *Letter) error {
+// keep stores a letter, and counts it: as stored before it is, so that it is in some count at every moment (REQ-E14). Observers are told
+// when the trigger's turn has ended, since they may emit one of its key.
+func (l *lane) keep(ctx context.Context, letter *Letter, turn *turn) error {
 	l.count.diverted.Add(1)
 	ctx, cancel := l.r.storing(ctx)
 	defer cancel()
-	evicted, err := l.store.Append(ctx, *letter)
-	l.r.evicted(evicted)
+	evicted, err := l.append(ctx, letter, turn)
+	for i := range evicted {
+		l.r.tellShed(&evicted[i], ErrFull)
+	}
 	switch {
 	case err == nil:
 		l.count.by(letter.Reason).Add(1)
 		if !letter.Parked {
 			l.letters.Store(true)
-			l.wake()
+			l.wake() // after the end of the turn: the letter's slot is free now
 		} else {
 			l.count.parked.Add(1)
 			l.r.tell(l.r.observer.OnParked, letter)
@@ -312,17 +337,24 @@ func (l *lane) keep(ctx context.Context, letter *Letter) error {
 	return err
 }
 
+// append has the store keep a letter, and ends the trigger's turn, also if the store panics or ends the goroutine.
+func (l *lane) append(ctx context.Context, letter *Letter, turn *turn) (evicted []Letter, err error) {
+	stored := !letter.Parked
+	defer func() { turn.end(stored) }()
+	evicted, err = l.store.Append(ctx, *letter)
+	l.r.evicted(evicted)
+	stored = stored && err == nil
+	return evicted, err
+}
+
 // received stores a trigger before the first try.
-func (l *lane) received(ctx context.Context, t Trigger, priority int) Result {
+func (l *lane) received(ctx context.Context, t Trigger, priority int, _ *Result) Result {
 	l.count.received.Add(1)
 	turn := l.keys.begin(t.Key)
 	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: ReasonReceived, StoredAt: time.Now()}
-	err := l.keep(ctx, &letter)
-	turn.end(err == nil)
-	if err != nil {
+	if err := l.keep(ctx, &letter, &turn); err != nil {
 		return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: ReasonReceived, Err: err}
 	}
-	l.wake()
 	return Result{Consumer: l.Name, Outcome: Stored, Reason: ReasonReceived}
 }
 
@@ -374,6 +406,15 @@ func (c *calls) end() {
 }
 
 func (c *calls) ended() bool { return c.over.Load() }
+
+// attemptText is what an attempt keeps of its error. What a consumer says sounds like no crash or panic.
+func attemptText(err error) string {
+	text := err.Error()
+	if _, panicked := err.(*panicError); !panicked && (Attempt{Err: text}).crashed() { //nolint:errorlint // it is never wrapped
+		text = "error: " + text
+	}
+	return clip(text)
+}
 
 // crashed reports whether an attempt ended by a crash or a panic.
 func (a Attempt) crashed() bool {

@@ -470,7 +470,7 @@ func TestObserver(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		for what, want := range map[string]int{"stored": 2, "shed": 1, "replayed": 1, "parked": 1, "transition": 2, "fault": 5} {
+		for what, want := range map[string]int{"stored": 2, "shed": 1, "replayed": 1, "parked": 1, "transition": 2, "fault": 7} {
 			if told[what] != want {
 				t.Errorf("%s: told %d times; want %d", what, told[what], want)
 			}

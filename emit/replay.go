@@ -112,6 +112,8 @@ func (l *lane) left(ctx context.Context, f Filter) (bool, error) {
 
 // unpark makes parked letters wait again; of an ordered lane their keys first.
 func (l *lane) unpark(ctx context.Context, f Filter) error {
+	l.keys.pin(1)
+	defer l.keys.pin(-1)
 	f.Parked = new(true)
 	known, err := l.hold(ctx, f)
 	if err != nil {

@@ -128,7 +128,10 @@ func (r *Router) HandOver(ctx context.Context, t Trigger) (Receipt, error) {
 	return r.each(ctx, t, (*lane).received)
 }
 
-func (r *Router) each(ctx context.Context, t Trigger, do func(*lane, context.Context, Trigger, int) Result) (Receipt, error) {
+// A delivery sees to a trigger. If its goroutine is ended by runtime.Goexit in the Sink, exited gets the result, unless it is nil.
+type delivery func(l *lane, ctx context.Context, t Trigger, priority int, exited *Result) Result
+
+func (r *Router) each(ctx context.Context, t Trigger, do delivery) (Receipt, error) {
 	priority, lanes, err := r.complete(&t)
 	if err != nil {
 		return Receipt{ID: t.ID}, err
@@ -139,7 +142,7 @@ func (r *Router) each(ctx context.Context, t Trigger, do func(*lane, context.Con
 	defer r.intake.leave()
 	receipt := Receipt{ID: t.ID}
 	if len(lanes) == 1 {
-		receipt.one = do(lanes[0], ctx, t, priority)
+		receipt.one = do(lanes[0], ctx, t, priority, nil)
 	} else {
 		receipt.more = together(ctx, lanes, t, priority, do)
 	}
@@ -148,15 +151,18 @@ func (r *Router) each(ctx context.Context, t Trigger, do func(*lane, context.Con
 }
 
 // together has each lane at work on a goroutine of its own, but for the last one.
-func together(ctx context.Context, lanes []*lane, t Trigger, priority int, do func(*lane, context.Context, Trigger, int) Result) []Result {
+func together(ctx context.Context, lanes []*lane, t Trigger, priority int, do delivery) []Result {
 	results := make([]Result, len(lanes))
+	for i, l := range lanes { // what is said of one whose goroutine ends elsewhere
+		results[i] = Result{Consumer: l.Name, Outcome: Refused, Reason: ReasonFailed, Err: errGoexit}
+	}
 	var all sync.WaitGroup
+	defer all.Wait() // also if the last one ends the caller's goroutine
 	last := len(lanes) - 1
 	for i, l := range lanes[:last] {
-		all.Go(func() { results[i] = do(l, ctx, t, priority) })
+		all.Go(func() { results[i] = do(l, ctx, t, priority, &results[i]) })
 	}
-	results[last] = do(lanes[last], ctx, t, priority)
-	all.Wait()
+	results[last] = do(lanes[last], ctx, t, priority, nil)
 	return results
 }
 
@@ -346,11 +352,11 @@ func (r *Router) evicted(letters []Letter) {
 	for i := range letters {
 		if l := r.lane(letters[i].Consumer); l != nil {
 			l.count.evicted.Add(1)
+			l.demands.progress()
 			if !letters[i].Parked {
-				l.keys.gone(letters[i].Trigger.Key)
+				l.keys.evicted(&letters[i])
 			}
 		}
-		r.tellShed(&letters[i], ErrFull)
 	}
 }
 
@@ -365,6 +371,13 @@ func (r *Router) tellShed(letter *Letter, why error) {
 	if f := r.observer.OnShed; f != nil {
 		defer r.caught(letter.Consumer)
 		f(*letter, why)
+	}
+}
+
+func (r *Router) tellTransition(t breaker.Transition) {
+	if f := r.observer.OnTransition; f != nil {
+		defer r.caught(t.Name)
+		f(t)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 type Sink interface {
 	// Deliver hands the trigger over and returns nil once the consumer has taken it. It must
 	// return soon after ctx has ended. Data and Attributes belong to the caller: they must not be changed, nor kept.
+	// It must not emit a trigger of the same Key to the same consumer, if that is Ordered: it would wait for itself.
 	//
 	// An error that matches ErrRejected says that the consumer will not take this trigger: it
 	// is parked (REQ-E15). One that is a *LaterError says from when on another attempt makes sense. Any

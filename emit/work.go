@@ -20,6 +20,7 @@ type work struct {
 	holdOff  time.Duration // no attempt before: the store failed
 	lost     bool          // a probe was lost in this half-open
 	stopping bool
+	unsaved  int // settlements that failed since then
 }
 
 // A claim is a letter under way.
@@ -45,9 +46,20 @@ func (w *work) init(l *lane, probes int) {
 	w.claimed, w.pace = map[uint64]*claim{}, newPace(l.Replay.Share)
 }
 
+// busy is how many attempts are under way and not lost.
+func (w *work) busy() (n int) {
+	for _, c := range w.claimed {
+		if !c.lost {
+			n++
+		}
+	}
+	return n
+}
+
 const (
 	pollEvery      = 50 * time.Millisecond // how often the store is asked again for letters that are not due
 	storeRetry     = 100 * time.Millisecond
+	lastTries      = 3                     // of a settlement, when the Router ends
 	triedSoon      = 10 * time.Millisecond // after the bulkhead or the breaker refused an attempt
 	forever        = time.Duration(math.MaxInt64)
 	firstBackoff   = 100 * time.Millisecond
@@ -97,10 +109,11 @@ func (l *lane) step(ctx context.Context) time.Duration {
 	w, now := &l.work, l.r.now()
 	w.pace.measure(now, l.count.arrived.Load(), l.count.received.Load())
 	switch {
+	case len(w.pending) > 0:
+		l.spent.Store(true) // the store fails: live triggers find out whether the consumer is well
+		return storeRetry
 	case w.stopping:
 		return forever
-	case len(w.pending) > 0:
-		return storeRetry
 	case now < w.holdOff:
 		return w.holdOff - now
 	case l.untilLater() > 0:
@@ -122,12 +135,12 @@ func (l *lane) step(ctx context.Context) time.Duration {
 // end of the row, then any.
 func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 	w := &l.work
-	free := w.probes - len(w.claimed)
+	free := w.probes - w.busy()
 	if free <= 0 || !l.letters.Load() {
 		return forever
 	}
 	if !l.proven.Load() {
-		free = min(free, 1-len(w.claimed)) // one alone finds out whether it answers at all
+		free = min(free, 1-w.busy()) // one alone finds out whether it answers at all
 	}
 	if free <= 0 {
 		return forever
@@ -138,7 +151,7 @@ func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 		f.Now = time.Time{}
 		n, err = l.take(ctx, f, free, now, nil, true)
 	}
-	l.spent.Store(n == 0 && err == nil) // then live triggers are probes too: what is left waits after a failure
+	l.spent.Store(n == 0) // then live triggers are probes too: what is left waits after a failure, or the store fails
 	return l.next(n, err)
 }
 
@@ -171,20 +184,23 @@ func (l *lane) empty() bool {
 	return true
 }
 
-// watchLease gives a probe up that has lasted for too long: it counts as failed, once a half-open.
+// watchLease gives an attempt up that has lasted for too long, and makes room for another; a probe counts as failed, once a half-open.
 func (l *lane) watchLease(now time.Duration) time.Duration {
 	w := &l.work
 	wait := forever
 	for _, c := range w.claimed {
-		if !c.probe || c.lost {
+		if c.lost {
 			continue
 		}
 		left := c.began + l.lease() - now
+		if !c.probe {
+			left += l.Timeout
+		}
 		if left > 0 {
 			wait = min(wait, left)
 			continue
 		}
-		c.lost, w.lost = true, true
+		c.lost, w.lost, wait = true, w.lost || c.probe, 0
 	}
 	if w.lost {
 		w.lost = false
@@ -206,7 +222,7 @@ func (l *lane) replay(ctx context.Context, now time.Duration) time.Duration {
 		return left // live traffic comes back first
 	}
 	for {
-		inFlight, mine := l.bulkhead.Stats().InFlight, len(w.claimed)
+		inFlight, mine := l.bulkhead.Stats().InFlight, w.busy()
 		free := w.pace.room(l.Bulkhead, inFlight, mine)
 		switch {
 		case free <= 0 && inFlight <= mine:
@@ -245,7 +261,7 @@ func (l *lane) takeDue(ctx context.Context, now time.Duration, n int) (int, erro
 // take claims up to n letters and begins attempts at them.
 func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *demand, probe bool) (int, error) {
 	if l.keys != nil {
-		f.InOrder, f.Skip = true, l.keys.live
+		f.InOrder, f.Skip = true, l.skip()
 	}
 	letters, err := l.store.Claim(ctx, l.Name, f, n)
 	if err != nil {
@@ -254,21 +270,35 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 		}
 		return 0, err
 	}
-	begun := 0
+	parked := false
 	for i := range letters {
+		if l.work.claimed[letters[i].Seq] != nil {
+			l.r.fault(l.Name, fmt.Errorf("emit: claim for %s: letter %d was given out twice", l.Name, letters[i].Seq))
+			continue
+		}
 		if poisoned(&letters[i]) {
 			l.poison(&letters[i])
+			parked = true
 			continue
 		}
 		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], began: now, probe: probe, demand: d}
 		l.r.owned.Go(func() { l.try(&letters[i], probe) }) //nolint:contextcheck // an attempt goes on while the lane's goroutine stops
-		begun++
 	}
-	if begun < len(letters) {
+	if parked {
 		l.settle(ctx)
 		l.wake()
 	}
 	return len(letters), nil
+}
+
+// skip tells keys of which a trigger or a letter is being delivered: a store passes over what is behind a claimed letter, but one that was sent back
+// may stand before it.
+func (l *lane) skip() func(key string) bool {
+	claimed := map[string]bool{}
+	for _, c := range l.work.claimed {
+		claimed[c.letter.Trigger.Key] = true
+	}
+	return func(key string) bool { return claimed[key] || l.keys.live(key) }
 }
 
 // poisoned reports whether all attempts that are remembered crashed or panicked.
@@ -330,7 +360,7 @@ func (l *lane) ended(r result) {
 	}
 	s := Settlement{Seq: r.seq, Delivered: r.err == nil}
 	if r.err != nil {
-		s.Attempt = Attempt{At: time.Now(), Err: clip(r.err.Error())}
+		s.Attempt = Attempt{At: time.Now(), Err: attemptText(r.err)}
 		s.Reason = l.reasonOf(r.err)
 		if c.letter.Reason == ReasonReceived && s.Reason != ReasonRejected {
 			s.Reason = ReasonReceived // still to be delivered, where replay is manual too
@@ -387,7 +417,10 @@ func (l *lane) settle(ctx context.Context) {
 	defer cancel()
 	if err := l.store.Settle(ctx, l.Name, w.pending); err != nil {
 		l.r.fault(l.Name, fmt.Errorf("emit: settle for %s: %w", l.Name, err))
-		if l.work.stopping { // they come back as crashed, when the store is opened again
+		if w.stopping {
+			w.unsaved++
+		}
+		if w.unsaved >= lastTries { // they come back as crashed, when the store is opened again
 			w.pending = nil
 			clear(w.claimed)
 		}

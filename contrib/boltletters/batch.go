@@ -279,10 +279,12 @@ func (b *batch) trimBad(bad *bbolt.Bucket) error {
 	return nil
 }
 
+// mostGivenBack is how many claims of an earlier life one transaction ends.
+const mostGivenBack = 256
+
 // giveBack ends claims of an earlier life: each letter waits again, with an attempt that crashed (REQ-E7).
 func (b *batch) giveBack() error {
-	const most = 256 // in one transaction
-	now := min(len(b.s.crashed), most)
+	now := min(len(b.s.crashed), mostGivenBack)
 	for _, at := range b.s.crashed[:now] {
 		if err := b.giveBackOne(at); err != nil {
 			return err

@@ -52,11 +52,11 @@ func (b *batch) settle(at place, r emit.Settlement) error {
 	if (r.Attempt != emit.Attempt{}) {
 		l.Attempts++
 		l.Last = append(l.Last, r.Attempt)
+		l.NotBefore = r.NotBefore
 	}
 	if r.Reason != "" {
 		l.Reason = r.Reason
 	}
-	l.NotBefore = r.NotBefore
 	return b.move(at, record, &l, r.Park)
 }
 

@@ -133,9 +133,11 @@ func (s *Store) start(ctx context.Context) error {
 		s.tell(func(o *Observer) { call(o.Quarantined, *quarantine) })
 	}
 	s.keepSpare()
+	transactions := 1 + len(s.crashed)/mostGivenBack // the committer's from the next line on
 	go s.commitAll()
-	// Gives back what was claimed; where the disk is full the next transaction that fits does it.
-	_ = s.ask(context.WithoutCancel(ctx), &nothing{}, 0)
+	for range transactions { // give back what was claimed; where the disk is full the next transactions that fit do it
+		_ = s.ask(context.WithoutCancel(ctx), &nothing{}, 0)
+	}
 	return nil
 }
 

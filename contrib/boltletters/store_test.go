@@ -513,3 +513,23 @@ func TestAttemptsInAFullFile(t *testing.T) {
 		t.Errorf("the directory has %d bytes", size)
 	}
 }
+
+// All claims come back when a Store is opened, however many there are: nothing else may commit.
+func TestManyClaimsComeBack(t *testing.T) {
+	const letters = 2*mostGivenBack + 10
+	c := small(t.TempDir())
+	c.MaxBytes = 32 * mib
+	s := open(t, c)
+	var all sync.WaitGroup
+	for i := range letters {
+		all.Go(func() { add(t, s, letter("a", 1, strconv.Itoa(i))) })
+	}
+	all.Wait()
+	if n := len(claim(t, s, "a", emit.Filter{}, letters)); n != letters {
+		t.Fatalf("claimed %d", n)
+	}
+	s = reopen(t, s)
+	if n := len(claim(t, s, "a", emit.Filter{}, letters)); n != letters {
+		t.Errorf("after a restart claimed %d of %d", n, letters)
+	}
+}

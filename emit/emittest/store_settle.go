@@ -13,7 +13,10 @@ import (
 func testSettle(t *testing.T, s Store) {
 	t.Helper()
 	d := open(t, s, StoreConfig{})
-	putAll(t, d, letter("delivered", low), letter("failed", low), letter("untouched", low), letter("parked", low), letter("poison", low))
+	putAll(t, d, letter("delivered", low), letter("failed", low), letter("untouched", low), letter("parked", low))
+	poison := letter("poison", low)
+	poison.NotBefore = base.Add(-time.Hour)
+	putAll(t, d, poison)
 	c := claim(t, d, emit.Filter{}, 5)
 	at := base.Add(time.Second)
 	settle(t, d,
@@ -29,7 +32,7 @@ func testSettle(t *testing.T, s Store) {
 		{Reason: emit.ReasonFailed, Attempts: 1, Last: []emit.Attempt{{At: at, Err: "no"}}, NotBefore: base.Add(time.Hour)},
 		{Reason: emit.ReasonOpen},
 		{Reason: emit.ReasonRejected, Attempts: 1, Last: []emit.Attempt{{At: at, Err: "never"}}, Parked: true},
-		{Reason: emit.ReasonPoison, Parked: true},
+		{Reason: emit.ReasonPoison, Parked: true, NotBefore: poison.NotBefore},
 	}
 	for i := range wants {
 		want := &wants[i]

@@ -77,10 +77,27 @@ func secretsOf(c Config, u *url.URL) []string {
 	for _, values := range u.Query() {
 		secrets = append(secrets, values...)
 	}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		secrets = append(secrets, value)
+	}
 	for _, values := range c.Header {
-		secrets = append(secrets, values...)
+		for _, value := range values {
+			secrets = append(secrets, headerParts(value)...)
+		}
 	}
 	return secrets
+}
+
+// headerParts are a value of a header and what may be told of it alone: what a header Authorization has, and values of cookies.
+func headerParts(value string) []string {
+	parts := credentials(value)
+	for pair := range strings.SplitSeq(value, ";") {
+		if _, part, _ := strings.Cut(pair, "="); len(part) >= minSegment {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
 
 // credentials are the parts of a header Authorization: all of it, what follows the scheme, and user and password.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/breakwater-go/breakwater/internal/httpwire"
@@ -81,6 +82,11 @@ func parseURL(raw string) (*url.URL, error) {
 	}
 	if u.Hostname() == "" {
 		errs = append(errs, errors.New("httpsink: URL has no host"))
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			errs = append(errs, errors.New("httpsink: URL has a port that is not one of 1 to 65535"))
+		}
 	}
 	if u.User != nil {
 		errs = append(errs, errors.New("httpsink: URL has a user in it: use the field Authorization"))

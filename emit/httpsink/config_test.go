@@ -40,6 +40,8 @@ func TestURLs(t *testing.T) {
 		"http://:80/hunter2":           "has no host",
 		"http://hunter2@a.test":        "Authorization",
 		"unix:///var/run/hunter2":      "is of scheme",
+		"http://a.test:65536/hunter2":  "has a port",
+		"http://a.test:0/hunter2":      "has a port",
 		"http://a.test:99999999/x\x7f": "URL cannot be parsed",
 	} {
 		_, err := New(Config{URL: raw})

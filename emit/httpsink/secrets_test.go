@@ -69,3 +69,17 @@ func TestExcerpt(t *testing.T) {
 		}
 	}
 }
+
+// Nor is a part of a secret shown: what follows the scheme in a header, a cookie's value, a value of the query as it was sent.
+func TestNoPartOfASecretIsShown(t *testing.T) {
+	for _, said := range []string{"hunter2-token", "hunter2-cookie", "hunter2%2Fquery", "hunter2%2fQUERY", "hunter2/query", "hunter2%2Fpath"} {
+		s := serve(t, status(400, "no: "+said+" is wrong"))
+		sink := newSink(t, Config{
+			URL:    s.URL + "/a/hunter2%2Fpath?x=1&token=hunter2%2Fquery&other=hunter2%2fQUERY",
+			Header: http.Header{"X-Auth": {"Token hunter2-token"}, "Cookie": {"lang=en; session=hunter2-cookie"}},
+		})
+		if err := sink.Deliver(t.Context(), trigger()); strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
