@@ -22,7 +22,10 @@ func TestTooManyKeysAreNamed(t *testing.T) {
 
 // A request that net/http refuses to send as it is counts for nothing.
 func TestUnsendableRequestsCountForNothing(t *testing.T) {
-	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }).URL
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done() // an answer must not come before the client has found out
+	}).URL
 	for name, spoil := range map[string]func(*http.Request){
 		"line break in the query":    func(r *http.Request) { r.URL.RawQuery = "q=a\nb" },
 		"control character, opaque":  func(r *http.Request) { r.URL.Opaque = "/a\x01" },

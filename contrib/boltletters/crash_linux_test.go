@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -129,12 +130,12 @@ func shutdownFS(mount string) error {
 // playFailpoint stores 300 letters, delivers most, compacts, and is killed at a point of that or of the last commit.
 func playFailpoint(c Config, point string) error {
 	ctx := context.Background()
-	armed := false
+	var armed atomic.Bool // read by the committer
 	c.IdleAfter = time.Millisecond
 	compacted := make(chan struct{}, 100)
 	c.Observer.Compacted = func(Compaction) { compacted <- struct{}{} }
 	c.hooks.fail = func(at string) error {
-		if armed && at == point {
+		if armed.Load() && at == point {
 			killSelf()
 		}
 		return nil
@@ -147,7 +148,7 @@ func playFailpoint(c Config, point string) error {
 		l := letter("a", i%3, strconv.Itoa(i))
 		l.Trigger.Data = make([]byte, 10_000)
 		if i == 299 {
-			armed = point == beforeCommit || point == afterCommit
+			armed.Store(point == beforeCommit || point == afterCommit)
 		}
 		if _, err := s.Append(ctx, l); err != nil {
 			return err
@@ -157,7 +158,7 @@ func playFailpoint(c Config, point string) error {
 	if _, err := s.Discard(ctx, "a", emit.Filter{Priorities: []int{1, 2}}); err != nil {
 		return err
 	}
-	armed = true
+	armed.Store(true)
 	for {
 		select {
 		case <-compacted:
