@@ -2,7 +2,6 @@ package sqlread
 
 import (
 	"context"
-	"sync"
 
 	"github.com/breakwater-go/breakwater/internal/route"
 	"github.com/breakwater-go/breakwater/readpath"
@@ -18,7 +17,7 @@ type backend struct{ db *DB }
 
 // WithRead is WithRead and WithInfo.
 func (backend) WithRead(ctx context.Context, req replica.Requirement, info *readpath.ReadInfo) context.Context {
-	return withIntent(ctx, func(in *route.Intent) { in.Read, in.Req, in.Info, in.Together = true, req, info, new(sync.Mutex) })
+	return route.Reading(ctx, intentKey{}, req, info)
 }
 
 // Eligible asks the Set.

@@ -4,7 +4,7 @@
 # ROUNDS (1) is how many times in a row each must hold; SEEDS ("1") and RANDOM_FOR (30s) are those
 # of scenario random. TRY_AGAIN (1) is how many runs more a round gets if nothing failed but figures of
 # speed while the machine stalled (only_speed_failed in the summary). Whatever else fails, of data or of
-# counts, fails at once. FLAPPING_FOR (40s), HEALTHY_FOR (20s), OUTAGE (10s, of slow consumers) and CRASH_FOR (5s, in which the
+# counts, fails at once. FLAPPING_FOR (40s), HEALTHY_FOR (20s), OUTAGE (10s, of slow consumers), SHORT (4s, of others) and CRASH_FOR (5s, in which the
 # router is killed again and again) are how long those last; MORE=1 adds what CI has no time for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,6 @@ scenarios=(
   "--fleet postgres --scenario flapping --for ${FLAPPING_FOR:-40s}"
   "--fleet postgres --scenario healthy --for ${HEALTHY_FOR:-20s}"
   "--fleet postgres --scenario all-lagging"
-  "--fleet postgres --scenario relapse"
   "--fleet postgres --scenario cold-cache"
   "--fleet postgres --scenario primary-restart"
   "--fleet postgres --scenario last-standing"
@@ -26,13 +25,13 @@ scenarios=(
 consumers=(
   "--scenario slow-consumer --for ${OUTAGE:-10s}"
   "--scenario partly-slow --for ${OUTAGE:-10s}"
-  "--scenario hanging-consumer"
-  "--scenario failing-consumer"
+  "--scenario hanging-consumer --for ${SHORT:-4s}"
+  "--scenario failing-consumer --for ${SHORT:-4s}"
   "--scenario all-consumers-down"
   "--scenario crash --for ${CRASH_FOR:-5s}"
 )
-if [ -n "${MORE:-}" ]; then # what CI has no time for; tests run both on a simulated fleet
-  scenarios+=("--fleet postgres --scenario all-dead" "--fleet simulated --scenario one-lagging")
+if [ -n "${MORE:-}" ]; then # what CI has no time for; tests run them on a simulated fleet
+  scenarios+=("--fleet postgres --scenario relapse" "--fleet postgres --scenario all-dead" "--fleet simulated --scenario one-lagging")
 fi
 # ONLY names the scenarios to run, separated by spaces; all of them by default.
 if [ -n "${ONLY:-}" ]; then

@@ -39,6 +39,30 @@ func With(ctx context.Context, key any, change func(*Intent)) context.Context {
 	return context.WithValue(ctx, key, &in)
 }
 
+// reading is a context with its Intent and the lock of that, in one allocation.
+type reading struct {
+	context.Context
+
+	key any
+	in  Intent
+	mu  sync.Mutex
+}
+
+// Value finds the Intent, then what the context around holds.
+func (r *reading) Value(key any) any {
+	if key == r.key {
+		return &r.in
+	}
+	return r.Context.Value(key)
+}
+
+// Reading returns a context whose calls are reads with this requirement, which fill in info together.
+func Reading(ctx context.Context, key any, req replica.Requirement, info *replica.ReadInfo) context.Context {
+	r := &reading{Context: ctx, key: key, in: *Of(ctx, key)}
+	r.in.Read, r.in.Req, r.in.Info, r.in.Together = true, req, info, &r.mu
+	return r
+}
+
 // Picked has Info tell of the node that was chosen.
 func (in *Intent) Picked(choice *replica.Choice) {
 	if in.Info == nil {
