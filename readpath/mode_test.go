@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// REQ-D8: critical first, then degradable, then sheddable, each after the sustained time
+// REQ-D8, REQ-D11: critical first, then degradable, then sheddable, each after the sustained time
 // counted anew; a relapse starts over; the time degraded is added up.
 func TestRecoveryInOrder(t *testing.T) {
 	var steps []string

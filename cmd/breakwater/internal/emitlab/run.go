@@ -28,7 +28,7 @@ type run struct {
 	store    *emit.Ring     // of the library's policy
 	stopped  context.CancelFunc
 	phase    atomic.Int32
-	told     gate
+	told     lab.Gate
 	watch    watch
 	kills    kills
 }
@@ -43,7 +43,7 @@ func (r *run) enter(p phase) { r.phase.Store(int32(p)) }
 func (r *run) in() phase { return phase(r.phase.Load()) } //nolint:gosec // a phase
 
 // tell passes a line on until the run is over: a breaker's timer may fire after that.
-func (r *run) tell(l lab.Line) { r.told.pass(func() { r.tellAll(l) }) }
+func (r *run) tell(l lab.Line) { r.told.Pass(func() { r.tellAll(l) }) }
 
 // sleep waits. Its error says that the run was interrupted.
 func (*run) sleep(ctx context.Context, d time.Duration) error {
@@ -54,26 +54,6 @@ func (*run) sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 	}
 	return ctx.Err()
-}
-
-// gate lets lines through until it is shut.
-type gate struct {
-	mu   sync.RWMutex
-	over bool
-}
-
-func (g *gate) pass(do func()) {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if !g.over {
-		do()
-	}
-}
-
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.over = true
 }
 
 // Result is how a run ended.
@@ -265,7 +245,7 @@ func (r *run) play(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	err := r.script(ctx)
-	r.told.shut()
+	r.told.Shut()
 	return r.result(ctx, errors.Join(err, r.path.close()))
 }
 

@@ -144,7 +144,7 @@ func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuer
 func (r *run) observer() replica.Observer {
 	return replica.Observer{
 		OnTransition: func(t breaker.Transition) {
-			r.told.pass(func() {
+			r.told.Pass(func() {
 				r.rec.transition(t, r.at(t.At))
 				r.tell(r.transitionLine(t))
 			})
@@ -156,11 +156,11 @@ func (r *run) observer() replica.Observer {
 		},
 		OnCondition: func(c replica.ConditionChange) {
 			l := ConditionLine{Head: Head{r.at(c.At).Milliseconds(), "condition"}, Node: c.Node, From: c.From, To: c.To, Detail: c.Detail}
-			r.told.pass(func() { r.tell(l) })
+			r.told.Pass(func() { r.tell(l) })
 		},
 		OnFault: func(f breaker.Fault) {
 			l := ErrorLine{Head: r.head("own_fault"), Node: f.Name, Error: f.Part + ": " + f.Detail}
-			r.told.pass(func() { r.tell(l) })
+			r.told.Pass(func() { r.tell(l) })
 		},
 	}
 }

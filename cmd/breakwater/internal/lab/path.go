@@ -93,7 +93,7 @@ func (p *path) close() {
 
 func (p *path) onMode(c readpath.ModeChange) {
 	l := ModeLine{Head: Head{p.run.at(c.At).Milliseconds(), "mode"}, From: c.From, To: c.To, Given: c.Given, Degraded: degraded(c.To)}
-	p.run.told.pass(func() {
+	p.run.told.Pass(func() {
 		p.run.rec.stepped(c, p.run.at(c.At))
 		p.run.tell(l)
 	})

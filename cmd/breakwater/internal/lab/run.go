@@ -37,7 +37,7 @@ type run struct {
 	flights tally        // statements on replicas, by node
 	tell    func(Line)   // called from any goroutine
 	mode    atomic.Int32 // a writerMode
-	told    gate
+	told    Gate
 }
 
 // now is the run's only clock: since the process's start.
@@ -183,14 +183,15 @@ func Play(ctx context.Context, fleet Fleet, opts Options, tell func(Line), live 
 	return r.play(ctx, live)
 }
 
-// gate lets events of the library through until the run is over: a breaker's timer may
+// Gate lets events of the library through until the run is over: a breaker's timer may
 // fire after that, and the summary is the last line.
-type gate struct {
+type Gate struct {
 	mu   sync.RWMutex
 	over bool
 }
 
-func (g *gate) pass(do func()) {
+// Pass calls do unless the gate is shut.
+func (g *Gate) Pass(do func()) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if !g.over {
@@ -198,7 +199,8 @@ func (g *gate) pass(do func()) {
 	}
 }
 
-func (g *gate) shut() {
+// Shut waits for what passes, and lets nothing more through.
+func (g *Gate) Shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true
@@ -227,7 +229,7 @@ func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
 		r.path.close()
 	}
 	r.db.Close()
-	r.told.shut()
+	r.told.Shut()
 	r.rec.idle(r.now(), false)
 	if interrupted {
 		err = nil
