@@ -68,7 +68,7 @@ func TestDocumentedSizes(t *testing.T) {
 		got, want uintptr
 	}{
 		{"Permit", unsafe.Sizeof(Permit{}), 32},
-		{"Breaker", unsafe.Sizeof(Breaker{}), 704},
+		{"Breaker", unsafe.Sizeof(Breaker{}), 736},
 		{"time window", unsafe.Sizeof(timeWindow{}), 256},
 	} {
 		t.Logf("%s: %d bytes", tc.name, tc.got)

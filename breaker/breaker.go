@@ -49,6 +49,9 @@ type Breaker struct {
 		reason         Reason        // of the newest transition
 		openReason     Reason        // of the newest opening
 		openings       uint64        // since New
+		relapses       relapses      // of them, those that followed a close
+		refusing       time.Duration // since New, without this state
+		enteredAt      time.Duration // this state, since the clock's base
 		wouldOpen      uint64        // since New: what dry rules reported
 		period         time.Duration // of the newest opening, before jitter; 0: clean
 		backoff        time.Duration // the same, but for those of TripFor: the next period goes on from it

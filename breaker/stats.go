@@ -33,6 +33,12 @@ type Stats struct {
 	WouldOpen uint64 // what DryRun rules reported
 	Faults    uint64 // see Fault
 
+	// Refusing is how long it has been Open, HalfOpen or ForcedOpen, in all.
+	Refusing time.Duration
+	// Flapping says that it has opened again three times in the last five minutes after it had closed (REQ-O9). The first
+	// opening is none of them, nor is a failed recovery: a target that stays down does not flap.
+	Flapping bool
+
 	RampShare float64 // of the calls that Closed admits: below 1 while traffic ramps up
 	Latency   Latency // of the calls, probes too; measured with a latency rule or Config.Histogram
 }
@@ -52,10 +58,14 @@ func (b *Breaker) Stats() Stats {
 		Successes: t.successes, Failures: t.failures,
 		Ignored: b.ignored.Load(), Late: b.late.Load(), Rejected: b.rejected.Load(),
 		Openings: b.mu.openings, WouldOpen: b.mu.wouldOpen, Faults: b.faults.Load(),
+		Refusing: b.mu.refusing, Flapping: b.mu.relapses.flapping(b.clock.since()),
 		RampShare: 1, Latency: b.latencyLocked(t.now),
 	}
 	if b.ramp.on {
 		s.RampShare = b.ramp.share(t.now, &b.settings.Load().Ramp)
+	}
+	if refuses(s.State) {
+		s.Refusing += max(0, b.clock.since()-b.mu.enteredAt)
 	}
 	if t.successes != b.mu.streakMark {
 		s.ConsecutiveFailures = 0
@@ -87,3 +97,16 @@ func consecutiveLimit(rules []Rule) (limit int) {
 	}
 	return limit
 }
+
+// refuses tells whether a state keeps traffic out; HalfOpen admits probes only.
+func refuses(s State) bool { return s == Open || s == HalfOpen || s == ForcedOpen }
+
+// Three relapses within this span are flapping (REQ-O9).
+const flapSpan = 5 * time.Minute
+
+// relapses are the newest openings that followed a close, since the clock's base, newest last; 0: none.
+type relapses [3]time.Duration
+
+func (r *relapses) add(now time.Duration) { *r = relapses{r[1], r[2], max(now, 1)} }
+
+func (r *relapses) flapping(now time.Duration) bool { return r[0] > 0 && now-r[0] <= flapSpan }

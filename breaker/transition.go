@@ -24,7 +24,9 @@ func (b *Breaker) tripForLocked(d time.Duration, r Reason) {
 func (b *Breaker) openForLocked(d time.Duration, r Reason) {
 	b.mu.period = d
 	b.mu.openReason = r
-	b.mu.openings++
+	if b.mu.openings++; b.mu.openings > 1 && b.State() == Closed {
+		b.mu.relapses.add(b.clock.since())
+	}
 	b.moveLocked(Open, r)
 }
 
@@ -90,6 +92,7 @@ func (b *Breaker) moveLocked(to State, r Reason) {
 
 // enterLocked prepares a state before the state word names it.
 func (b *Breaker) enterLocked(to State) {
+	b.leaveLocked()
 	if to != Open {
 		b.cleanLocked()
 	}
@@ -116,6 +119,15 @@ func (b *Breaker) enterLocked(to State) {
 		return
 	}
 	b.refusal.Store(refusal)
+}
+
+// leaveLocked adds up the time of the state that ends, which the state word still names.
+func (b *Breaker) leaveLocked() {
+	now := b.clock.since()
+	if refuses(b.State()) {
+		b.mu.refusing += max(0, now-b.mu.enteredAt)
+	}
+	b.mu.enteredAt = now
 }
 
 // cleanLocked forgets what the rules measured.
