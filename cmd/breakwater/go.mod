@@ -8,6 +8,7 @@ require (
 	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
 	github.com/breakwater-go/breakwater/pgxread v0.0.0
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	go.uber.org/goleak v1.3.0
