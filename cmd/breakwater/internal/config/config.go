@@ -79,7 +79,16 @@ func (c *Config) Secrets() []string { return c.reader.secrets }
 // Fault is what is wrong with a value of the file, by the name that pgxread has for it, such as
 // "Replicas[0].DSN".
 func (c *Config) Fault(field, text string) Fault {
-	at := c.reader.places["pgxread: "+field]
+	return c.fault("pgxread: "+field, text)
+}
+
+// ConsumerFault is what is wrong with the URL of a consumer.
+func (c *Config) ConsumerFault(i int, text string) Fault {
+	return c.fault(fmt.Sprintf("url: %d", i), text)
+}
+
+func (c *Config) fault(key, text string) Fault {
+	at := c.reader.places[key]
 	return Fault{File: c.reader.file, Line: at.node.Line, Column: at.node.Column, Path: at.path, Text: text}
 }
 

@@ -102,7 +102,9 @@ func (r *reader) consumers(at place, c *Config) {
 	c.Consumers = make([]Consumer, len(items))
 	for i, item := range items {
 		if r.usable(item) {
-			r.places[fmt.Sprintf("name: %d", i)] = r.consumer(item, &c.Consumers[i])
+			given := r.consumer(item, &c.Consumers[i])
+			r.places[fmt.Sprintf("name: %d", i)] = given["name"]
+			r.places[fmt.Sprintf("url: %d", i)] = firstOf(given, "url", "url_env")
 		}
 	}
 }
@@ -110,8 +112,8 @@ func (r *reader) consumers(at place, c *Config) {
 // defaultOpen is the open period of a lane whose probes come from its dead letters (REQ-B6), as package emit has it.
 var defaultOpen = breaker.Backoff{Base: 100 * time.Millisecond, Max: 2 * time.Second, Jitter: 20 * time.Millisecond, Sticky: 10 * time.Second}
 
-// consumer reads one, and returns where its name is.
-func (r *reader) consumer(at place, c *Consumer) place {
+// consumer reads one, and returns its keys.
+func (r *reader) consumer(at place, c *Consumer) map[string]place {
 	before := maps.Clone(r.places) // what the libraries call Timeout is this consumer's until it is asked about
 	defer func() { r.places = before }()
 	at.secret = true
@@ -126,7 +128,7 @@ func (r *reader) consumer(at place, c *Consumer) place {
 		shown(duration("timeout", "emit: Timeout", &lane.Timeout, span{least: time.Millisecond, usual: "200ms"})),
 		shown(duration("slow", "emit: Slow", &lane.Slow, span{least: 100 * time.Microsecond, usual: "50ms"})),
 		shown(whole("bulkhead", "emit: Bulkhead", &lane.Bulkhead, mostConcurrent, "16")),
-		shown(yes("ordered", "", &lane.Ordered)),
+		shown(yes("ordered", &lane.Ordered)),
 		text("bearer_token_file", "", &tokenFile),
 		text("bearer_token_env", "httpsink: Authorization", &token.env),
 		section("tls", func(r *reader, at place) { r.clientTLS(at, &c.Sink.TLS) }),
@@ -134,7 +136,7 @@ func (r *reader) consumer(at place, c *Consumer) place {
 			r.mapping(at,
 				number("share", "emit: Replay.Share", &lane.Replay.Share, share, "a share over 0, at most 1, such as 0.2"),
 				whole("max_attempts", "emit: Replay.MaxAttempts", &lane.Replay.MaxAttempts, math.MaxInt32, "10"),
-				yes("manual", "", &lane.Replay.Manual),
+				yes("manual", &lane.Replay.Manual),
 			)
 		})),
 		shown(section("open", func(r *reader, at place) {
@@ -148,7 +150,7 @@ func (r *reader) consumer(at place, c *Consumer) place {
 	}
 	given := r.mapping(at, append(fields, address.fields("url")...)...)
 	if given == nil {
-		return at
+		return nil
 	}
 	c.Sink.MaxConns = min(max(lane.Bulkhead, 16), 10000)
 	r.required(at, given, "name", "give each consumer a name of its own")
@@ -160,7 +162,17 @@ func (r *reader) consumer(at place, c *Consumer) place {
 	r.known(c.Sink)
 	r.places["httpsink: TLS"] = given["tls"]
 	r.askConsumer(at, given, *c)
-	return given["name"]
+	return given
+}
+
+// firstOf is the first of those keys that is there.
+func firstOf(given map[string]place, keys ...string) (at place) {
+	for _, key := range keys {
+		if at, ok := given[key]; ok {
+			return at
+		}
+	}
+	return at
 }
 
 // known notes what of a sink must never be shown: all of its URL but scheme and host.
@@ -276,14 +288,15 @@ func (r *reader) consumerNames(c *Config) {
 			seen[n.Name] = fmt.Sprintf("replicas[%d]", i)
 		}
 	}
-	for i, k := range c.Consumers {
-		first, twice := seen[k.Lane.Name]
+	for i := range c.Consumers {
+		name := c.Consumers[i].Lane.Name
+		first, twice := seen[name]
 		switch {
-		case k.Lane.Name == "":
+		case name == "":
 		case twice:
-			r.fault(r.places[fmt.Sprintf("name: %d", i)], "is %q, as is that of %s: breakers are told by name, give each one of its own", k.Lane.Name, first)
+			r.fault(r.places[fmt.Sprintf("name: %d", i)], "is %q, as is that of %s: breakers are told by name, give each one of its own", name, first)
 		default:
-			seen[k.Lane.Name] = fmt.Sprintf("consumers[%d]", i)
+			seen[name] = fmt.Sprintf("consumers[%d]", i)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (r *reader) daemon(c *Config) []field {
 		text("listen", "listen", &d.Listen),
 		text("agent_listen", "agent_listen", &d.AgentListen),
 		section("auth", func(r *reader, at place) { r.auth(at, &d.Auth) }),
-		section("metrics", func(r *reader, at place) { r.mapping(at, yes("published_names", "", &d.PublishedNames)) }),
+		section("metrics", func(r *reader, at place) { r.mapping(at, yes("published_names", &d.PublishedNames)) }),
 		section("tracing", func(r *reader, at place) { r.tracing(at, &d.Tracing) }),
 		section("log", func(r *reader, at place) {
 			r.mapping(at,
@@ -121,7 +121,7 @@ func (r *reader) daemon(c *Config) []field {
 				word("level", []string{"debug", "info", "warn", "error"}, func(l string) { d.Log.Level = l }),
 			)
 		}),
-		yes("flight_recorder", "", &d.FlightRecorder),
+		yes("flight_recorder", &d.FlightRecorder),
 		section("shutdown", func(r *reader, at place) {
 			r.mapping(at,
 				duration("delay", "", &d.Shutdown.Delay, span{usual: "5s", zero: true}),
@@ -219,7 +219,7 @@ func (r *reader) tracing(at place, t *Tracing) {
 		text("endpoint", "", &t.Endpoint),
 		text("headers_env", "", &headers),
 		shown(number("sample_ratio", "", &t.SampleRatio, share, "a share from 0 to 1, such as 0.1")),
-		shown(yes("insecure", "", &t.Insecure)),
+		shown(yes("insecure", &t.Insecure)),
 		shown(duration("timeout", "", &t.Timeout, span{least: time.Millisecond, usual: "10s"})),
 	)
 	if given == nil {
@@ -252,8 +252,13 @@ func (r *reader) deadLetters(at place, d *DeadLetters) {
 		d.Path = r.beside(d.Path)
 	}
 	for _, alias := range [][2]string{
-		{"boltletters: MaxLetters", "letters"}, {"boltletters: MaxBytes", "bytes"}, {"boltletters: ReservedLetters", "reserved"},
-		{"emit: RingConfig.Letters", "letters"}, {"emit: RingConfig.Bytes", "bytes"}, {"emit: RingConfig.Reserved", "reserved"}, {"emit: Letters", "letters"},
+		{"boltletters: MaxLetters", "letters"},
+		{"boltletters: MaxBytes", "bytes"},
+		{"boltletters: ReservedLetters", "reserved"},
+		{"emit: RingConfig.Letters", "letters"},
+		{"emit: RingConfig.Bytes", "bytes"},
+		{"emit: RingConfig.Reserved", "reserved"},
+		{"emit: Letters", "letters"},
 	} {
 		where, ok := given[alias[1]]
 		if !ok {
@@ -349,8 +354,8 @@ func (c *Config) Serve() error {
 // Emit is the configuration of a Router without its sinks, store and observer.
 func (c *Config) Emit() emit.Config {
 	e := emit.Config{Priorities: c.Priorities, DefaultPriority: c.DefaultPriority}
-	for _, k := range c.Consumers {
-		e.Consumers = append(e.Consumers, k.Lane)
+	for i := range c.Consumers {
+		e.Consumers = append(e.Consumers, c.Consumers[i].Lane)
 	}
 	return e
 }

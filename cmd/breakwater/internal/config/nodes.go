@@ -194,7 +194,7 @@ func (r *reader) settings(at place, s *replica.Settings) {
 		duration("trip", "replica: Trip", &s.Trip, span{usual: "500ms", never: true}),
 		duration("reenter", "replica: Reenter", &s.Reenter, span{least: replica.MinReenter, usual: "200ms"}),
 		whole("breaches", "replica: Breaches", &s.Breaches, math.MaxInt32, "3"),
-		yes("count_requests", "", &s.CountRequests),
+		yes("count_requests", &s.CountRequests),
 		duration("max_staleness", "replica: MaxStaleness", &s.MaxStaleness, span{usual: "2.25s", never: true}),
 		duration("calm", "replica: Calm", &s.Calm, span{least: 1e6, usual: "1.5s"}),
 		duration("fast", "replica: Fast", &s.Fast, span{least: 1e6, usual: "100ms"}),

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -125,7 +126,7 @@ func address(text string) (loopback bool, err error) {
 	if err != nil {
 		return false, errors.New("no host:port")
 	}
-	if n, err := net.LookupPort("tcp", port); err != nil || n < 0 {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return false, errors.New("no port")
 	}
 	ip := net.ParseIP(host)
@@ -146,8 +147,8 @@ func hostPort(text string) bool {
 	if err != nil || host == "" || !harmless.MatchString(text) {
 		return false
 	}
-	_, err = net.LookupPort("tcp", port)
-	return err == nil
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 // headerPairs are those of a text "key=value,key=value".
