@@ -166,16 +166,20 @@ func (f *breakerFamilies) published(m *merged, all []guarded) {
 		if m.seen[f.numbered.key([]string{name})] {
 			name = b.scope + "/" + name
 		}
-		m.add(f.numbered, numbering{closed: 0, halfOpen: 1, open: 2}.of(b.state), name)
+		m.add(f.numbered, generic().of(b.state), name)
 		m.add(f.failures, b.failures, name)
 		m.add(f.fast, b.fast, name)
 	}
 }
 
-// A numbering is that of a published design.
+// A numbering is that of a published design (REQ-O1).
 type numbering struct{ closed, halfOpen, open float64 }
 
-// of numbers a state by what it does (REQ-O1).
+// generic is that of circuit_breaker_state, published that of replica_breaker_state and breaker_state.
+func generic() numbering   { return numbering{closed: 0, halfOpen: 1, open: 2} }
+func published() numbering { return numbering{closed: 0, open: 1, halfOpen: 2} }
+
+// of numbers a state by what it does.
 func (n numbering) of(s breaker.State) float64 {
 	switch s {
 	case breaker.Open, breaker.ForcedOpen:

@@ -114,7 +114,7 @@ func (c *Collector) readDepth(r *report, l *emit.ConsumerStats, priorities []str
 
 func (c *Collector) readPublishedLane(r *report, owner *breaker.Breaker, l *emit.ConsumerStats) {
 	f, name := &c.emits, r.label.name(l.Name)
-	r.add(f.numbered, numbering{closed: 0, open: 1, halfOpen: 2}.of(l.Breaker.State), name)
+	r.add(f.numbered, published().of(l.Breaker.State), name)
 	r.count(f.trips, owner, float64(l.Breaker.Openings), name)
 	r.count(f.openFor, owner, l.Breaker.Refusing.Seconds(), name)
 	r.add(f.depth, float64(l.Depth.Letters), name)

@@ -26,7 +26,7 @@ func newReplicaFamilies(k *catalogue, published bool) replicaFamilies {
 	if published {
 		f.numbered = k.gauge("replica_breaker_state", "State of the replica's breaker as a number: 0 closed, 1 open, 2 half-open. A forced or disabled one shows as what it does. breakwater_breaker_state needs no numbers.", "replica")
 		f.trips = k.counter("replica_breaker_trips_total", "How often the replica's breaker opened, failed recoveries too, by the rule that opened it.", "replica", "reason")
-		f.polled = k.gauge("poller_last_run_timestamp", "When the newest good sample of the node came, as Unix time in seconds. The same as breakwater_poller_last_run_timestamp_seconds.", "replica")
+		f.polled = k.gauge("poller_last_run_timestamp", "When the newest good sample of the replica came, as Unix time in seconds. The same as breakwater_poller_last_run_timestamp_seconds.", "replica")
 	}
 	return f
 }
@@ -68,7 +68,6 @@ func (c *Collector) readNode(r *report, owner any, n *replica.NodeStats) {
 	r.add(f.reads, r.countModulo(f.reads.key([]string{name}), owner, n.Reads), name)
 	if at, ok := r.newest(n); ok {
 		r.add(f.lastRun, at, name)
-		r.add(f.polled, at, name)
 	}
 }
 
@@ -85,7 +84,10 @@ func (c *Collector) readReplica(r *report, set *replica.Set, n *replica.NodeStat
 	}
 	r.add(f.staleness, seconds(n.Hi), name, "hi")
 	r.add(f.share, n.Share, name)
-	r.add(f.numbered, numbering{closed: 0, open: 1, halfOpen: 2}.of(n.Breaker.State), name)
+	r.add(f.numbered, published().of(n.Breaker.State), name)
+	if at, ok := r.newest(n); ok {
+		r.add(f.polled, at, name)
+	}
 	c.readTrips(r, n.Name)
 }
 
