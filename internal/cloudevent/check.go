@@ -61,12 +61,6 @@ func invalid(faults []*Fault) error {
 	return &InvalidError{faults}
 }
 
-// Check returns what keeps a trigger from being written as an event, an *InvalidError with every fault, or nil.
-func Check(t emit.Trigger) error {
-	_, err := encode(t)
-	return err
-}
-
 // encoded is what is written of a trigger besides its data.
 type encoded struct {
 	attributes []attribute
@@ -74,12 +68,12 @@ type encoded struct {
 	inline     bool // see contentType
 }
 
-func encode(t emit.Trigger) (e encoded, err error) {
-	var fault *Fault
-	var faults []*Fault
-	e.media, e.inline, fault = contentType(t)
+// encode returns what to write, and every fault of t; nil is none.
+func encode(t emit.Trigger) (e encoded, faults []*Fault) {
+	var media *Fault
+	e.media, e.inline, media = contentType(t)
 	e.attributes, faults = attributes(t)
-	return e, invalid(append(faults, fault))
+	return e, append(faults, media)
 }
 
 // An attribute is one of an event, but for datacontenttype.

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,32 +25,34 @@ func Read(req *http.Request, limit int64) (emit.Trigger, error) {
 	case int64(len(body)) > limit:
 		return emit.Trigger{}, fmt.Errorf("%w: over %d bytes", emit.ErrTooLarge, limit)
 	}
-	return Parse(req.Header, body)
+	return parse(req.Header, body, false)
 }
 
-// Parse reads an event, in binary or structured mode, of a request with these headers and this body. What it returns may keep parts of body. The error is an
-// *InvalidError with every fault.
-func Parse(h http.Header, body []byte) (emit.Trigger, error) {
-	r := reader{values: map[string]string{}}
+// Parse reads an event, in binary or structured mode, of a request with these headers and this body; it takes only what can be written again. The trigger may keep
+// parts of body. The error is an *InvalidError with every fault.
+func Parse(h http.Header, body []byte) (emit.Trigger, error) { return parse(h, body, true) }
+
+func parse(h http.Header, body []byte, strict bool) (emit.Trigger, error) {
+	r := reader{values: map[string]string{}, strict: strict}
 	switch media, _, _ := mime.ParseMediaType(h.Get("Content-Type")); {
 	case media == eventType+"+json":
 		r.structured(body)
 	case strings.HasPrefix(media, eventType):
-		r.fault("Content-Type", media, "its format is not read here", "send JSON, "+StructuredType)
+		r.unread = newFault("Content-Type", media, "its format is not read here", "send JSON, "+StructuredType)
 	default:
 		r.binary(h, body)
 	}
 	return r.trigger()
 }
 
-// Batch reads the events of a batch in JSON, each by itself: one that is none has its *InvalidError in its place. The error is an *InvalidError where the body is no
+// Batch reads the events of a batch in JSON as Parse does, each by itself: one that is none has its *InvalidError in its place. The error is an *InvalidError where the body is no
 // list, and matches emit.ErrTooLarge where it has more than most events.
 func Batch(body []byte, most int) (items []Item, err error) {
 	err = eachOf(body, func(raw json.RawMessage) error {
 		if len(items) == most {
 			return fmt.Errorf("%w: over %d events", emit.ErrTooLarge, most)
 		}
-		r := reader{values: map[string]string{}}
+		r := reader{values: map[string]string{}, strict: true}
 		r.structured(raw)
 		t, err := r.trigger()
 		items = append(items, Item{t, err})
@@ -69,6 +72,8 @@ type reader struct {
 	values map[string]string
 	data   []byte
 	faults []*Fault
+	unread *Fault // why it could not be looked at at all
+	strict bool   // what can be read and not written is at fault
 }
 
 func (r *reader) fault(attribute, value, text, mend string) {
@@ -114,8 +119,7 @@ func unquote(s string) string {
 
 func (r *reader) structured(body []byte) {
 	members, fault := object(body)
-	if fault != nil {
-		r.faults = append(r.faults, fault)
+	if r.unread = fault; fault != nil {
 		return
 	}
 	data, base64 := members["data"], members["data_base64"]
@@ -159,6 +163,9 @@ func (r *reader) payload(data, base64 json.RawMessage) {
 
 // trigger is what was read, unless something was wrong with it.
 func (r *reader) trigger() (emit.Trigger, error) {
+	if r.unread != nil {
+		return emit.Trigger{}, invalid([]*Fault{r.unread})
+	}
 	if v := r.take("specversion"); v != "1.0" {
 		r.fault("specversion", v, "specversion is not 1.0", mendOf("specversion"))
 	}
@@ -175,11 +182,24 @@ func (r *reader) trigger() (emit.Trigger, error) {
 	if len(r.values) > 0 {
 		t.Attributes = r.values
 	}
-	r.faults = append(r.faults, required([]attribute{{"id", t.ID}, {"source", t.Source}, {"type", t.Type}})...)
+	r.more(required([]attribute{{"id", t.ID}, {"source", t.Source}, {"type", t.Type}}))
+	if r.strict {
+		_, faults := encode(t)
+		r.more(faults)
+	}
 	if err := invalid(r.faults); err != nil {
 		return emit.Trigger{}, err
 	}
 	return t, nil
+}
+
+// more adds faults of attributes that have none yet: what could not be read is not missing besides.
+func (r *reader) more(faults []*Fault) {
+	for _, f := range faults {
+		if f != nil && !slices.ContainsFunc(r.faults, func(told *Fault) bool { return told.Attribute == f.Attribute }) {
+			r.faults = append(r.faults, f)
+		}
+	}
 }
 
 func (r *reader) take(name string) string {

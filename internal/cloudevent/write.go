@@ -11,8 +11,8 @@ import (
 
 // Binary sets the headers of a trigger in binary mode: its data is the body as it is. An error is an *InvalidError.
 func Binary(h http.Header, t emit.Trigger) error {
-	e, err := encode(t)
-	if err != nil {
+	e, faults := encode(t)
+	if err := invalid(faults); err != nil {
 		return err
 	}
 	for _, a := range e.attributes {
@@ -25,8 +25,8 @@ func Binary(h http.Header, t emit.Trigger) error {
 // Structured is the body of a trigger in structured mode; its content type is StructuredType. Data of type application/json or text/json
 // stands in it as it is; all else in base64, also what only says that it is JSON. An error is an *InvalidError.
 func Structured(t emit.Trigger) ([]byte, error) {
-	e, err := encode(t)
-	if err != nil {
+	e, faults := encode(t)
+	if err := invalid(faults); err != nil {
 		return nil, err
 	}
 	b := append(make([]byte, 0, 512+2*len(t.Data)), '{')
