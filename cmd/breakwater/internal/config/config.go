@@ -73,7 +73,7 @@ func (c *Config) HasNodes() bool { return c.nodes }
 // Files are those that the file names and that were read with it, certificates and tokens.
 func (c *Config) Files() []string { return c.reader.files }
 
-// Secrets are the texts that must never be shown: passwords, tokens, connection strings.
+// Secrets are the texts that must never be shown: passwords, tokens, queries of URLs.
 func (c *Config) Secrets() []string { return c.reader.secrets }
 
 // Fault is what is wrong with a value of the file, by the name that pgxread has for it, such as

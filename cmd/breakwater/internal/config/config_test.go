@@ -169,7 +169,7 @@ func TestExampleOfTheDocs(t *testing.T) {
 	checkExampleOfDaemon(t, c)
 	checkSchemaTakes(t, block[1])
 	wantDB := pgxread.Config{
-		Primary:         pgxread.Node{Name: "primary", DSN: "host=primary"},
+		Primary:         pgxread.Node{Name: "primary", DSN: "host=primary password=password-of-primary"},
 		PrimaryReadsDSN: "host=primary_reads",
 		Replicas:        []pgxread.Node{{Name: "r1", DSN: "host=r1", SampleDSN: "host=r1_sample"}, {Name: "r2", DSN: "host=r2"}},
 		Settings:        defaultSettings(t),

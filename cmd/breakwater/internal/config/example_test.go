@@ -55,6 +55,7 @@ func parseExample(t *testing.T, text []byte) *Config {
 	for _, name := range []string{"PRIMARY", "PRIMARY_READS", "R1", "R1_SAMPLE", "R2"} {
 		t.Setenv(name+"_DSN", "host="+strings.ToLower(name))
 	}
+	t.Setenv("PRIMARY_DSN", "host=primary password=password-of-primary")
 	t.Setenv("LEDGER_URL", "https://ledger.internal/events")
 	t.Setenv("LEDGER_TOKEN", exampleToken)
 	t.Setenv("OTLP_HEADERS", "api-key=hunter2hunter2")
@@ -99,7 +100,7 @@ func checkExampleOfDaemon(t *testing.T, c *Config) {
 	if d != wantDaemon {
 		t.Errorf("got  %+v\nwant %+v", d, wantDaemon)
 	}
-	for _, secret := range []string{exampleToken, "hunter2hunter2", "host=primary"} {
+	for _, secret := range []string{exampleToken, "hunter2hunter2", "password-of-primary"} {
 		if !slices.Contains(c.Secrets(), secret) {
 			t.Errorf("%q is not among the secrets", secret)
 		}

@@ -134,7 +134,6 @@ var (
 // dsn is the connection string of a credential; lib is pgxread's name for it.
 func (r *reader) dsn(at place, given map[string]place, c credential, key, lib string) string {
 	dsn := r.either(at, given, c, key, "pgxread: "+lib, "the server's connection string")
-	r.secret(dsn)
 	if parsed, err := pgconn.ParseConfig(dsn); err == nil && dsn != "" {
 		r.secret(parsed.Password)
 	}
