@@ -87,7 +87,7 @@ func (l *lane) keep(ctx context.Context, letter *Letter, turn *turn) error {
 		l.count.shed.Add(1)
 	default:
 		l.count.unstored.Add(1)
-		if !errors.Is(err, ErrBackPressure) && !errors.Is(err, ErrTooLarge) {
+		if errors.Is(err, errNoAnswer) || !errors.Is(err, ErrBackPressure) && !errors.Is(err, ErrTooLarge) {
 			l.r.fault(l.Name, err)
 		}
 	}
@@ -105,8 +105,8 @@ func (l *lane) append(ctx context.Context, letter *Letter, turn *turn) (evicted 
 	asked, cancel := l.asking(ctx)
 	defer cancel()
 	evicted, err = l.store.Append(asked, *letter)
-	if err != nil && asked.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrBackPressure) {
-		err = fmt.Errorf("%w: no answer of the store within %v: %w", ErrBackPressure, storeTimeout, err)
+	if err != nil && asked.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w: %w", ErrBackPressure, errNoAnswer, err)
 	}
 	l.r.evicted(evicted)
 	stored = stored && err == nil
@@ -115,6 +115,8 @@ func (l *lane) append(ctx context.Context, letter *Letter, turn *turn) (evicted 
 
 // storeTimeout bounds the wait for a store.
 const storeTimeout = 5 * time.Second
+
+var errNoAnswer = fmt.Errorf("no answer of the store within %v", storeTimeout)
 
 // asking is a context in which the store is asked: that of the caller, or another where it has ended, which is bounded where the store may wait.
 func (s *state) asking(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -70,8 +70,8 @@ func (r *Router) observer() *Observer { return &r.now.Load().observer }
 // will get it from the dead letters, which hold it as safe as their Durability says (REQ-E8); else it is an [*Error], or says what is
 // wrong with t.
 //
-// It waits for a delivery no longer than the lane's Timeout, for a degrade function as long again, and for the store; consumers are told
-// at the same time. If ctx ends, deliveries end, and the triggers are stored. A delivery that timed out may have taken effect
+// It waits for a delivery no longer than the lane's Timeout, for a degrade function as long again, and for a durable store 5 s at most, after which the
+// trigger is refused with ErrBackPressure; consumers are told at the same time. If ctx ends, deliveries end, and the triggers are stored. A delivery that timed out may have taken effect
 // all the same: the consumer sees the ID again.
 func (r *Router) Emit(ctx context.Context, t Trigger) (Receipt, error) {
 	return r.each(ctx, t, (*lane).emit)
