@@ -38,8 +38,8 @@ func ExampleNewTransport() {
 		return
 	}
 	client := &http.Client{Transport: guarded} // one for the process
-	fmt.Println(client.Timeout)                // httpbreaker bounds the calls
-	// Output: 0s
+	fmt.Println(client.Transport == guarded)
+	// Output: true
 }
 
 func ExampleTracer_Emit() {
