@@ -193,7 +193,7 @@ func (c *call) report(o breaker.Outcome, err error) {
 		c.permit.DoneAs(o, err)
 		return
 	}
-	e := End{Name: c.breaker.Name(), State: c.state, Outcome: o, Status: c.status, Err: err, From: c.breaker.State()}
+	e := End{Breaker: c.breaker, Admitted: true, State: c.state, Outcome: o, Status: c.status, Err: err, From: c.breaker.State()}
 	c.permit.DoneAs(o, err)
 	e.To = c.breaker.State()
 	c.config.ended(c.req, e)

@@ -58,8 +58,10 @@ type Config struct {
 
 // An End tells what one request counted as.
 type End struct {
-	// Name is that of its breaker.
-	Name string
+	// Breaker is its breaker.
+	Breaker *breaker.Breaker
+	// Admitted is false for a request that was refused.
+	Admitted bool
 	// State is that in which the breaker admitted the request, or refused it.
 	State breaker.State
 	// Outcome is what an admitted request counted as.

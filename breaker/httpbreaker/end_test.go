@@ -44,11 +44,11 @@ func TestOnEndTellsTheOutcome(t *testing.T) {
 			tr := newTransport(t, Config{Base: c.base, OnEnd: told.take})
 			_, _, _ = get(t, tr, "http://orders.test/")
 			got := told.only(t)
-			if got.Outcome != c.outcome || got.Status != c.status || (got.Err != nil) != c.failed || got.State != breaker.Closed {
+			if got.Outcome != c.outcome || got.Status != c.status || (got.Err != nil) != c.failed || got.State != breaker.Closed || !got.Admitted {
 				t.Errorf("got %+v, want %v, status %d", got, c.outcome, c.status)
 			}
-			if want := "orders.test:80"; got.Name != want {
-				t.Errorf("got name %q, want %q", got.Name, want)
+			if want := "orders.test:80"; got.Breaker.Name() != want {
+				t.Errorf("got the breaker %q, want %q", got.Breaker.Name(), want)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestOnEndWaitsForTheBody(t *testing.T) {
 	if _, _, err := get(t, tr, "http://orders.test/"); !errors.Is(err, breaker.ErrOpen) {
 		t.Fatalf("got %v, want a refusal", err)
 	}
-	if got := told.only(t); !errors.Is(got.Err, breaker.ErrOpen) || got.State != breaker.ForcedOpen {
+	if got := told.only(t); !errors.Is(got.Err, breaker.ErrOpen) || got.State != breaker.ForcedOpen || got.Admitted {
 		t.Errorf("got %+v, want the refusal", got)
 	}
 }

@@ -80,14 +80,14 @@ func (t *Transport) refused(req *http.Request, b *breaker.Breaker, err error) {
 	if refusal, ok := errors.AsType[*breaker.OpenError](err); ok {
 		state = refusal.State
 	}
-	t.config.ended(req, End{Name: b.Name(), State: state, Err: err, From: state, To: state})
+	t.config.ended(req, End{Breaker: b, State: state, Err: err, From: state, To: state})
 }
 
 // ended asks OnEnd. Its panic is reported (REQ-B18).
 func (c *Config) ended(req *http.Request, e End) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.faulty(breaker.Fault{Name: e.Name, Part: "OnEnd", Detail: "panicked; the request goes on", Panic: v})
+			c.faulty(breaker.Fault{Name: e.Breaker.Name(), Part: "OnEnd", Detail: "panicked; the request goes on", Panic: v})
 		}
 	}()
 	c.OnEnd(req, e)

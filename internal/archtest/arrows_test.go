@@ -37,6 +37,7 @@ var arrows = map[string][]string{
 	"sqlread":                         {"breaker", "internal/route", "readpath", "replica", "replica/postgres"},
 	"pgxread/examples/sqlcshape":      {}, // what sqlc generates: it must not know us
 	"contrib/grpc":                    {"breaker", "contrib/grpc/internal/retryinfo"},
+	"contrib/otel":                    {"breaker", "breaker/httpbreaker", "emit"},
 	"cmd/breakwater/...":              {anything},
 	"dev/...":                         {anything},
 	"internal/httpwire":               {},
