@@ -46,8 +46,6 @@ type Parts struct {
 	Paths map[string]*readpath.Router
 	// Router is the consumers, with their breakers.
 	Router *emit.Router
-	// Priorities are the names of the Router's priorities, as in its Config. Default: those of emit.Config.
-	Priorities []string
 	// Groups are further breakers. Their scopes must differ.
 	Groups []Group
 }
@@ -177,7 +175,7 @@ func (c *Collector) sources(ctx context.Context) ([]source, bool) {
 		}
 	}
 	if parts.Router != nil {
-		all = append(all, source{"consumers", func(r *report) { c.readRouter(r, parts.Router, parts.Priorities) }})
+		all = append(all, source{"consumers", func(r *report) { c.readRouter(r, parts.Router) }})
 	}
 	for _, g := range parts.Groups {
 		all = append(all, source{"breakers " + c.label.name(g.scope), func(r *report) { c.readGroup(r, g) }})

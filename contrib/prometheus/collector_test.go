@@ -143,12 +143,20 @@ func TestCountersStay(t *testing.T) {
 		s.want(t, `breakwater_emit_total{consumer="ledger",outcome="delivered"}`, "15")
 		s.want(t, `breakwater_emit_total{consumer="mailer",outcome="stored"}`, "15")
 		s.want(t, `breakwater_emitted_total{consumer="mailer"}`, "15")
+		s.want(t, `breakwater_emit_duration_seconds_count{consumer="ledger"}`, "15")
+		s.want(t, `breakwater_emit_duration_seconds_bucket{consumer="mailer",le="0.012"}`, "15")
 		s.want(t, `trip_count{consumer="mailer"}`, "3")
 		s.want(t, `breakwater_breaker_transitions_total{from="closed",name="mailer",reason="consecutive_failures",scope="consumer",to="open"}`, "3")
 		s.want(t, `breakwater_dead_letters{consumer="mailer",priority="normal"}`, "5")
 		s.want(t, `breakwater_dead_letters{consumer="mailer",priority="compliance"}`, "0")
 		s.want(t, `fallback_depth{consumer="mailer"}`, "5")
 
+		settings := parts.Router.Config()
+		settings.Consumers = settings.Consumers[1:]
+		if err := parts.Router.Reconfigure(settings); err != nil {
+			t.Fatal(err)
+		}
+		scrapeOf(t, registry).want(t, `breakwater_dead_letters_absent{consumer="mailer"}`, "5")
 		parts.Router = newTestRouter(t, p.Emits(emit.Observer{}), well.consumer("ledger"))
 		s = scrapeOf(t, registry)
 		s.want(t, `breakwater_emit_total{consumer="ledger",outcome="delivered"}`, "15")

@@ -24,7 +24,7 @@ func (l labeller) name(s string) string {
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for len(s) > maxLabel {
-		_, last := utf8.DecodeLastRuneInString(s[:len(s)])
+		_, last := utf8.DecodeLastRuneInString(s)
 		s = s[:len(s)-last]
 	}
 	return s
