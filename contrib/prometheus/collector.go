@@ -46,8 +46,6 @@ type Parts struct {
 	Paths map[string]*readpath.Router
 	// Router is the consumers, with their breakers.
 	Router *emit.Router
-	// Priorities are the names of the Router's priorities, as in its Config. Default: those of emit.Config.
-	Priorities []string
 	// Groups are further breakers. Their scopes must differ.
 	Groups []Group
 }
@@ -143,7 +141,7 @@ func (c *Collector) merge(ctx context.Context) *merged {
 	degraded := false
 	for i, t := range under {
 		r := t.wait(ctx)
-		m.add(c.sourceUp, number(r != nil), c.label.name(sources[i].name))
+		m.add(c.sourceUp, number(r != nil), sources[i].name)
 		if r != nil {
 			m.take(r)
 			all = append(all, r.breakers...)
@@ -173,14 +171,14 @@ func (c *Collector) sources(ctx context.Context) ([]source, bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts.Paths)) {
 		if path := parts.Paths[name]; path != nil {
-			all = append(all, source{pathPrefix + name, func(r *report) { c.readPath(r, name, path) }})
+			all = append(all, source{pathPrefix + c.label.name(name), func(r *report) { c.readPath(r, name, path) }})
 		}
 	}
 	if parts.Router != nil {
-		all = append(all, source{"consumers", func(r *report) { c.readRouter(r, parts.Router, parts.Priorities) }})
+		all = append(all, source{"consumers", func(r *report) { c.readRouter(r, parts.Router) }})
 	}
 	for _, g := range parts.Groups {
-		all = append(all, source{"breakers " + g.scope, func(r *report) { c.readGroup(r, g) }})
+		all = append(all, source{"breakers " + c.label.name(g.scope), func(r *report) { c.readGroup(r, g) }})
 	}
 	c.flights.keep(all)
 	return all, true

@@ -9,9 +9,9 @@ import (
 )
 
 type emitFamilies struct {
-	emitted, outcomes, degraded, stored, inFlight *family
-	letters, parked, bytes, oldest                *family
-	replayed, evicted, discarded, parkings        *family
+	emitted, outcomes, duration, degraded, stored, inFlight *family
+	letters, parked, bytes, oldest, absent                  *family
+	replayed, evicted, discarded, parkings                  *family
 
 	numbered, trips, openFor, depth *family // published
 }
@@ -20,6 +20,7 @@ func newEmitFamilies(k *catalogue, published bool) emitFamilies {
 	f := emitFamilies{
 		emitted:   k.counter("breakwater_emitted_total", "Triggers for the consumer: the sum of breakwater_emit_total over its outcomes. What a durable store held at the start is among them.", "consumer"),
 		outcomes:  k.counter("breakwater_emit_total", "Triggers by what became of them at once: delivered, stored (in the dead letters), shed or refused. What became of stored ones is told by breakwater_dead_letters and its counters.", "consumer", "outcome"),
+		duration:  k.histogram("breakwater_emit_duration_seconds", "How long emits took for the consumer, with those that were stored instead of delivered.", "consumer"),
 		degraded:  k.counter("breakwater_emit_degraded_total", "Triggers that a degrade function dealt with; they are among those delivered.", "consumer"),
 		stored:    k.counter("breakwater_emit_stored_total", "Triggers that were stored, by why they were not delivered.", "consumer", "reason"),
 		inFlight:  k.gauge("breakwater_emit_in_flight", "Deliveries under way, replays too.", "consumer"),
@@ -27,6 +28,7 @@ func newEmitFamilies(k *catalogue, published bool) emitFamilies {
 		parked:    k.gauge("breakwater_dead_letters_parked", "Dead letters that wait for a person.", "consumer"),
 		bytes:     k.gauge("breakwater_dead_letters_bytes", "What the dead letters take, about.", "consumer"),
 		oldest:    k.gauge("breakwater_dead_letter_oldest_age_seconds", "How long ago the oldest dead letter was stored. Absent without dead letters.", "consumer"),
+		absent:    k.gauge("breakwater_dead_letters_absent", "Dead letters of a consumer that is not configured any more: nobody delivers them.", "consumer"),
 		replayed:  k.counter("breakwater_dead_letters_replayed_total", "Dead letters that were delivered.", "consumer"),
 		evicted:   k.counter("breakwater_dead_letters_evicted_total", "Dead letters that were dropped to make room for more important ones.", "consumer"),
 		discarded: k.counter("breakwater_dead_letters_discarded_total", "Dead letters that a person deleted.", "consumer"),
@@ -49,11 +51,8 @@ func emitReasons() []emit.Reason {
 	}
 }
 
-func (c *Collector) readRouter(r *report, router *emit.Router, priorities []string) {
-	if priorities == nil {
-		priorities = []string{"compliance", "normal", "idle-ping"}
-	}
-	s := router.Stats()
+func (c *Collector) readRouter(r *report, router *emit.Router) {
+	s, priorities := router.Stats(), router.Config().Priorities
 	present := map[string]bool{}
 	for i := range s.Consumers {
 		l := &s.Consumers[i]
@@ -66,6 +65,9 @@ func (c *Collector) readRouter(r *report, router *emit.Router, priorities []stri
 		c.readLane(r, owner, l)
 		c.readDepth(r, l, priorities)
 		c.readPublishedLane(r, owner, l)
+	}
+	for name, depth := range s.Absent {
+		r.add(c.emits.absent, float64(depth.Letters), r.label.name(name))
 	}
 	c.ledger.keep(ScopeConsumer, present)
 }
@@ -82,6 +84,7 @@ func (c *Collector) readLane(r *report, owner *breaker.Breaker, l *emit.Consumer
 	shed := count(f.outcomes, l.Shed-l.Evicted-l.Discarded, emit.Shed.String())
 	refused := count(f.outcomes, l.Refused, emit.Refused.String())
 	r.add(f.emitted, delivered+stored+shed+refused, name)
+	r.histogram(f.duration, owner, &l.Took, name)
 	count(f.degraded, l.Degraded)
 	for _, why := range emitReasons() {
 		count(f.stored, l.Reasons[why], string(why))

@@ -33,6 +33,11 @@ func (c *catalogue) untyped(name, help string, labels ...string) *family {
 	return c.add(prometheus.UntypedValue, name, help, labels)
 }
 
+// histogram is for [report.histogram], which makes its samples.
+func (c *catalogue) histogram(name, help string, labels ...string) *family {
+	return c.add(prometheus.UntypedValue, name, help, labels)
+}
+
 func (c *catalogue) add(kind prometheus.ValueType, name, help string, labels []string) *family {
 	f := &family{name: name, kind: kind, desc: prometheus.NewDesc(name, help, labels, nil)}
 	c.all = append(c.all, f)

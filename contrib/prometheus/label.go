@@ -3,6 +3,7 @@ package prombreakwater
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,17 +24,21 @@ func (l labeller) name(s string) string {
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for len(s) > maxLabel {
-		_, last := utf8.DecodeLastRuneInString(s[:len(s)])
+		_, last := utf8.DecodeLastRuneInString(s)
 		s = s[:len(s)-last]
 	}
 	return s
 }
 
-// secretive tells a name that looks like a connection string: a URL with a user, or words of key=value with a password.
+// secretive tells a name that looks like a connection string (a URL with a user, or words of key=value) or like SQL.
 func secretive(s string) bool {
-	lower := strings.ToLower(s)
+	lower := strings.ToLower(strings.TrimSpace(s))
 	_, rest, url := strings.Cut(lower, "://")
-	return url && strings.ContainsAny(rest, "@?") || strings.Contains(lower, "password") || strings.Contains(lower, "host=")
+	if url && strings.ContainsAny(rest, "@?") || strings.Contains(lower, "password") || strings.Contains(lower, "host=") {
+		return true
+	}
+	verb, _, more := strings.Cut(lower, " ")
+	return more && slices.Contains([]string{"select", "insert", "update", "delete", "with"}, verb)
 }
 
 // reason is the rule of a transition as a label: callers of Trip may hand over any text.

@@ -1,6 +1,7 @@
 package prombreakwater
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -90,11 +91,7 @@ func (l *ledger) transitions(scope, name string) (tally, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names, watched := l.mu.scopes[scope]
-	t := make(tally, len(names[name]))
-	for c, n := range names[name] {
-		t[c] = n
-	}
-	return t, watched
+	return maps.Clone(names[name]), watched
 }
 
 // keep forgets the breakers of a scope that are not among these.

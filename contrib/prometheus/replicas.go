@@ -18,7 +18,7 @@ func newReplicaFamilies(k *catalogue, published bool) replicaFamilies {
 	f := replicaFamilies{
 		staleness: k.gauge("breakwater_replica_staleness_seconds", "Bounds on how stale the replica is: lo is evidence of lag, hi an upper bound that grows with the age of the samples. hi is +Inf where nothing bounds it; lo is absent where the samples tell no lag.", "replica", "bound"),
 		lastRun:   k.gauge("breakwater_poller_last_run_timestamp_seconds", "When the newest good sample of the node came, as Unix time. Absent until the first one.", "node"),
-		condition: k.gauge("breakwater_node_condition", "Whether the node's samples tell this of it, 0 or 1. Every condition is told; fit is the good one.", "node", "condition"),
+		condition: k.gauge("breakwater_node_condition", "Whether the node's samples tell this of it, 0 or 1. Every condition is told; ok is the good one.", "node", "condition"),
 		reads:     k.counter("breakwater_replica_reads_total", "Reads that ended on the node.", "node"),
 		inFlight:  k.gauge("breakwater_replica_reads_in_flight", "Reads under way on the node.", "node"),
 		share:     k.gauge("breakwater_replica_share", "Part of its full share of reads that the replica gets, 0 to 1: less in a slow start.", "replica"),

@@ -4,10 +4,14 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/emit"
 )
 
 // A source is a part that is asked at each scrape.
@@ -55,6 +59,23 @@ func (r *report) count(f *family, owner any, v float64, labels ...string) float6
 	v = r.carry.count(f.key(labels), owner, v)
 	r.add(f, v, labels...)
 	return v
+}
+
+// histogram adds one that never goes back.
+func (r *report) histogram(f *family, owner any, h *emit.Histogram, labels ...string) {
+	key, buckets := f.key(labels), map[float64]uint64{}
+	told := func(i int) uint64 {
+		return uint64(r.carry.count(key+"\xff"+strconv.Itoa(i), owner, float64(h.Counts[i])))
+	}
+	bounds := emit.LatencyBounds()
+	for i, bound := range bounds {
+		buckets[bound.Seconds()] = told(i)
+	}
+	sum := r.carry.count(key, owner, h.Sum.Seconds())
+	m, err := prometheus.NewConstHistogram(f.desc, told(len(bounds)), sum, buckets, labels...)
+	if err == nil {
+		r.samples = append(r.samples, sample{key, m})
+	}
 }
 
 // A flight is a source being asked. Scrapes that come meanwhile share its report.
