@@ -361,10 +361,10 @@ func (c *Config) Emit() emit.Config {
 }
 
 // Place tells where a key of the file's root stands, for a fault that only its use shows.
-func (c *Config) Place(key, text string) Fault {
+func (c *Config) Place(key, text string) error {
 	f := Fault{File: c.reader.file, Line: 1, Column: 1, Path: key, Text: text}
 	if at, ok := c.reader.given[key]; ok {
 		f.Line, f.Column = at.node.Line, at.node.Column
 	}
-	return f
+	return FaultErrors{f}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -12,12 +13,11 @@ const leastSilence = 10 * time.Second
 
 // A pulse remembers when each node's sampler last said something, good or bad: the watchdog's question is whether it works, not whether its node does.
 type pulse struct {
-	start time.Time // immutable
-	mu    sync.Mutex
-	last  map[string]time.Time // by node
+	mu   sync.Mutex
+	last map[string]time.Time // by node
 }
 
-func newPulse(now time.Time) *pulse { return &pulse{start: now, last: map[string]time.Time{}} }
+func newPulse() *pulse { return &pulse{last: map[string]time.Time{}} }
 
 // heard is for replica.Observer.OnSample.
 func (p *pulse) heard(s replica.Sample) {
@@ -31,7 +31,7 @@ func (p *pulse) silent(now time.Time, nodes []string, may time.Duration) (node s
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name := range p.last {
-		if !contains(nodes, name) {
+		if !slices.Contains(nodes, name) {
 			delete(p.last, name) // it was removed
 		}
 	}

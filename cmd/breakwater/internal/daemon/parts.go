@@ -110,7 +110,7 @@ func (p *parts) lanes(c *config.Config) (emit.Config, map[config.Sink]*httpsink.
 		if sink == nil {
 			var err error
 			if sink, err = key.New(); err != nil {
-				return lanes, nil, c.ConsumerFault(i, err.Error())
+				return lanes, nil, config.FaultErrors{c.ConsumerFault(i, err.Error())}
 			}
 		}
 		sinks[key] = sink

@@ -56,7 +56,7 @@ func (d *daemon) reload() {
 	if err == nil {
 		d.inForce.Store(next)
 		d.level.Set(levelOf(next))
-		d.watcher.watch(d.files()...)
+		d.watch()
 	}
 	d.noteReload(at, err, later)
 	d.tellManager(d.notify.Ready(d.summary()))
@@ -81,6 +81,14 @@ func (d *daemon) noteReload(at time.Time, err error, later []string) {
 	}
 	d.reloaded.Store(now)
 	d.hub.Publish(e)
+}
+
+// watch has the files watched that are in force. One that was written since it was read counts as a change.
+func (d *daemon) watch() {
+	d.watcher.watch(d.files()...)
+	if !strings.HasPrefix(d.watcher.files[d.File].sum, d.inForce.Load().Hash) {
+		d.watcher.taken = ""
+	}
 }
 
 // files are what is watched: the configuration and what it names.

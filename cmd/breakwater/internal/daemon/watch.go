@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,12 +24,6 @@ type watcher struct {
 type watched struct {
 	info fs.FileInfo
 	sum  string
-}
-
-func newWatcher(files ...string) *watcher {
-	w := &watcher{}
-	w.watch(files...)
-	return w
 }
 
 // watch takes what the files hold now as read.
@@ -57,7 +52,8 @@ func (w *watcher) fingerprint() string {
 	for name, f := range w.files {
 		all = append(all, name+"\x00"+f.look(name))
 	}
-	return sum([]byte(strings.Join(sorted(all), "\x00")))
+	slices.Sort(all)
+	return sum([]byte(strings.Join(all, "\x00")))
 }
 
 // look is the sum of a file's content, "" where it cannot be read.
