@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
@@ -143,6 +144,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 // listen takes the address, or says where it stands in the file.
 func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := d.server.Listen(ctx, d.Config.Daemon.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, d.Config.Place("listen", fmt.Sprintf("is %s, which is in use: end what listens there, or choose another address", d.Config.Daemon.Listen))
+	}
 	if err != nil {
 		return nil, d.Config.Place("listen", fmt.Sprintf("is %s: %s", d.Config.Daemon.Listen, strings.TrimPrefix(err.Error(), "listen: ")))
 	}
