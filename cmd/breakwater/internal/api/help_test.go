@@ -46,7 +46,7 @@ func (*backend) Sampled() bool                       { return true }
 
 // A world is all that a daemon runs, in small: replica r1, consumers ledger (whose sink fails) and mailer.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	hub    *Hub
 	redact *Redactor
 	std    *Standard
@@ -56,7 +56,7 @@ type world struct {
 	lab    *fakeLab
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, redact: &Redactor{}, path: &backend{}, lab: &fakeLab{}}
 	w.path.eligible.Store(true)
@@ -160,7 +160,7 @@ func (w *world) listen(s *Server) string {
 }
 
 // ask sends a request to the handler, and returns the answer with its body.
-func ask(t *testing.T, h http.Handler, method, target, body string, headers ...string) (*http.Response, string) {
+func ask(t testing.TB, h http.Handler, method, target, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	r.Host = "127.0.0.1:8080"
@@ -182,7 +182,7 @@ func ask(t *testing.T, h http.Handler, method, target, body string, headers ...s
 }
 
 // parsed reads JSON.
-func parsed[T any](t *testing.T, text string) (v T) {
+func parsed[T any](t testing.TB, text string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatalf("%v in %s", err, text)

@@ -19,22 +19,24 @@ const (
 
 // A history keeps the statuses of the last 15 minutes as JSON, compressed: one is much like the one before, and a fleet with many consumers has a large one.
 type history struct {
+	packer *flate.Writer // of who adds
+
 	mu     sync.Mutex
 	kept   [historySize][]byte // by n modulo historySize; each immutable
 	n      int                 // statuses so far
-	newest []byte              // not compressed; immutable
-	frame  []byte              // newest as a frame of the stream
+	frame  []byte              // the newest, as the stream writes it
 	ticked chan struct{}       // closed by the next one; nil: nobody waits
 }
 
+// add takes in the next status; one caller at a time.
 func (h *history) add(status []byte) {
-	packed := pack(status)
+	packed := h.pack(status)
 	frame := fmt.Appendf(nil, "event: status\ndata: %s\n\n", status)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kept[h.n%historySize] = packed
 	h.n++
-	h.newest, h.frame = status, frame
+	h.frame = frame
 	if h.ticked != nil {
 		close(h.ticked)
 		h.ticked = nil
@@ -61,32 +63,39 @@ func (h *history) last(seconds int) (packed [][]byte) {
 	return packed
 }
 
-func pack(text []byte) []byte {
+func (h *history) pack(text []byte) []byte {
 	var to bytes.Buffer
-	w, _ := flate.NewWriter(&to, flate.BestSpeed) // a level that there is
-	_, _ = w.Write(text)                          // into memory: it never fails
-	_ = w.Close()
+	if h.packer == nil {
+		h.packer, _ = flate.NewWriter(&to, flate.BestSpeed) // a level that there is
+	}
+	h.packer.Reset(&to)
+	_, _ = h.packer.Write(text) // into memory: it never fails
+	_ = h.packer.Close()
 	return to.Bytes()
 }
 
 // writeList writes statuses as a JSON list.
 func writeList(w io.Writer, packed [][]byte) error {
+	unpack := flate.NewReader(nil)
 	between := "["
 	for _, p := range packed {
-		if _, err := io.WriteString(w, between); err != nil {
-			return err
+		_, err := io.WriteString(w, between)
+		if err == nil {
+			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p), nil) //nolint:errcheck,forcetypeassert // flate says that it is one
 		}
-		if _, err := io.Copy(w, flate.NewReader(bytes.NewReader(p))); err != nil {
+		if err == nil {
+			_, err = io.Copy(w, unpack)
+		}
+		if err != nil {
 			return err
 		}
 		between = ",\n"
 	}
 	if len(packed) == 0 {
-		between = "[]"
-	} else {
-		between = "]"
+		_, err := io.WriteString(w, "[]")
+		return err
 	}
-	_, err := io.WriteString(w, between)
+	_, err := io.WriteString(w, "]")
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -231,14 +232,23 @@ func (c *client) gap(missed uint64) error {
 	return c.send(fmt.Appendf(nil, "event: gap\ndata: {\"missed\":%d,\"restarted\":%t}\n\n", missed, c.restarted))
 }
 
-// send writes with a deadline: who does not read is cut off.
+// send writes, each piece with a deadline of its own: who does not read is cut off, not who is slow.
 func (c *client) send(text []byte) error {
+	for piece := range slices.Chunk(text, sendBuffer) {
+		if err := c.write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) write(piece []byte) error {
 	deadline := time.Now().Add(c.s.WriteTimeout)
 	err := c.out.SetWriteDeadline(deadline)
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	_, err = c.w.Write(text)
+	_, err = c.w.Write(piece)
 	if err == nil {
 		err = c.out.Flush()
 	}
