@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -39,9 +40,13 @@ type taker struct {
 	mu   sync.Mutex
 	took []emit.Trigger
 	fail func(emit.Trigger) error
+	wait func() // before it takes
 }
 
 func (s *taker) Deliver(_ context.Context, t emit.Trigger) error {
+	if s.wait != nil {
+		s.wait()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -60,25 +65,36 @@ func (s *taker) triggers() []emit.Trigger {
 	return slices.Clone(s.took)
 }
 
-func newRouter(t testing.TB, consumers ...emit.Consumer) *emit.Router {
-	t.Helper()
+func newRouter(tb testing.TB, consumers ...emit.Consumer) *emit.Router {
+	tb.Helper()
 	r, err := emit.New(emit.Config{Consumers: consumers, MaxBytes: 1000})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() })
+	tb.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
-func serve(t testing.TB, c Config) (url string) {
-	t.Helper()
+func serve(tb testing.TB, c Config) (url string) {
+	tb.Helper()
+	url, _ = serveContexts(tb, c)
+	return url
+}
+
+// serveContexts hands out the context of each request besides.
+func serveContexts(tb testing.TB, c Config) (url string, contexts <-chan context.Context) {
+	tb.Helper()
 	g, err := New(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	server := httptest.NewServer(g)
-	t.Cleanup(server.Close)
-	return server.URL
+	all := make(chan context.Context, 1000)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		all <- req.Context()
+		g.ServeHTTP(w, req)
+	}))
+	tb.Cleanup(server.Close)
+	return server.URL, all
 }
 
 // of is a Config over one Router.
@@ -90,37 +106,37 @@ type reply struct {
 	header http.Header
 	text   string
 	answer
-	batchAnswer
+	batch batchAnswer
 }
 
-func post(t testing.TB, url, media, body string, header ...string) reply {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+func post(tb testing.TB, url, media, body string, header ...string) reply {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	req.Header.Set("Content-Type", media)
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	return do(t, req)
+	return do(tb, req)
 }
 
-func do(t testing.TB, req *http.Request) reply {
-	t.Helper()
+func do(tb testing.TB, req *http.Request) reply {
+	tb.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	r := reply{status: resp.StatusCode, header: resp.Header, text: string(body)}
-	if err := errors.Join(json.Unmarshal(body, &r.answer), json.Unmarshal(body, &r.batchAnswer)); err != nil {
-		t.Fatalf("got %.200s: %v", body, err)
+	if err := errors.Join(json.Unmarshal(body, &r.answer), json.Unmarshal(body, &r.batch)); err != nil {
+		tb.Fatalf("got %.200s: %v", body, err)
 	}
 	return r
 }
@@ -162,7 +178,7 @@ func TestAccepted(t *testing.T) {
 	}
 	for _, ask := range []struct{ url, header string }{{url + "?handover=1", ""}, {url, "true"}} {
 		got := post(t, ask.url, oneType, event("8"), "Breakwater-Handover", ask.header)
-		if got.status != 202 || !got.answer.Handover || got.Consumers[0].Outcome != emit.Stored {
+		if got.status != 202 || !got.Handover || got.Consumers[0].Outcome != emit.Stored {
 			t.Errorf("handed over: got %d %s", got.status, got.text)
 		}
 	}
@@ -219,7 +235,7 @@ func TestBadEvents(t *testing.T) {
 			}
 		}
 		slices.Sort(fields)
-		if got.status != tc.status || got.answer.Status != tc.status || got.answer.Error == "" || !slices.Equal(fields, tc.fields) {
+		if got.status != tc.status || got.Status != tc.status || got.Error == "" || !slices.Equal(fields, tc.fields) {
 			t.Errorf("%s: got %d %s, want %d %q", name, got.status, got.text, tc.status, tc.fields)
 		}
 	}
@@ -312,32 +328,32 @@ func TestBatch(t *testing.T) {
 		got := post(t, url, batchType, "["+strings.Join(tc.events, ",")+"]")
 		var each []int
 		accepted := 0
-		for _, a := range got.Events {
+		for _, a := range got.batch.Events {
 			each = append(each, a.Status)
 			if a.Status == 202 {
 				accepted++
 			}
 		}
-		if got.status != tc.status || !slices.Equal(each, tc.each) || got.Accepted != accepted {
+		if got.status != tc.status || !slices.Equal(each, tc.each) || got.batch.Accepted != accepted {
 			t.Errorf("%s: got %d %v, want %d %v: %s", name, got.status, each, tc.status, tc.each, got.text)
 		}
 		comesAgain(t, got, tc.status == 429)
 	}
 	_ = router.Close()
-	if got := post(t, url, batchType, "["+ok+","+bad+"]"); got.status != 503 || got.Events[0].Status != 503 || got.Events[1].Status != 400 {
+	if got := post(t, url, batchType, "["+ok+","+bad+"]"); got.status != 503 || got.batch.Events[0].Status != 503 || got.batch.Events[1].Status != 400 {
 		t.Errorf("at the end: got %d %s", got.status, got.text)
 	}
 }
 
 // The events of one key are emitted in their order, whatever goes on beside them (REQ-E6).
 func TestBatchKeepsTheOrderOfAKey(t *testing.T) {
-	sink := &taker{}
+	sink := &taker{wait: func() { <-time.After(rand.N(time.Millisecond)) }}
 	url := serve(t, of(newRouter(t, emit.Consumer{Name: "billing", Sink: sink, Timeout: 5 * time.Second})))
 	var events []string
 	for i := range 300 {
 		events = append(events, event(strconv.Itoa(i), fmt.Sprintf(`"partitionkey":"k%d"`, i%5)))
 	}
-	if got := post(t, url, batchType, "["+strings.Join(events, ",")+"]"); got.status != 202 || got.Accepted != 300 {
+	if got := post(t, url, batchType, "["+strings.Join(events, ",")+"]"); got.status != 202 || got.batch.Accepted != 300 {
 		t.Fatalf("got %d %s", got.status, got.text)
 	}
 	newest := map[string]int{}
