@@ -84,7 +84,7 @@ func TestDocumentedSizes(t *testing.T) {
 		{"default", nil, 1100},
 		{"count", []Rule{FailureRateByCount{}}, 1800},
 		{"time", []Rule{FailureRateByTime{}}, 1600},
-		{"latency", []Rule{ConsecutiveFailures{}, Percentile{}, CUSUM{}}, 5120},
+		{"latency", []Rule{ConsecutiveFailures{}, Percentile{}, CUSUM{}}, 4800},
 		{"all four", []Rule{ConsecutiveFailures{}, FailureRateByCount{}, FailureRateByTime{}, lagRule()}, 2400},
 	} {
 		const n = 1000
