@@ -41,6 +41,7 @@ func TestNoAllocations(t *testing.T) {
 		{"half-open, all probes given out", func() { run(half, nil) }},
 		{"State", func() { plain.State() }},
 		{"Stats", func() { plain.Stats() }},
+		{"Stats, latency rules", func() { latency.Stats() }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := testing.AllocsPerRun(1000, tc.f); got != 0 {

@@ -58,17 +58,12 @@ func cellMiddle(cell int) time.Duration {
 }
 
 // A reading is a histogram at one moment.
-type reading struct {
-	at    time.Duration
-	cells [histogramCells]uint32
-}
+type reading [histogramCells]uint32
 
-func (h *histogram) read(now time.Duration) *reading {
-	r := &reading{at: now}
-	for i := range r.cells {
-		r.cells[i] = h.cells[i].Load()
+func (h *histogram) read(to *reading) {
+	for i := range to {
+		to[i] = h.cells[i].Load()
 	}
-	return r
 }
 
 // Latency is how long calls took: those that succeeded or failed in the last Span. The
@@ -81,25 +76,20 @@ type Latency struct {
 	P50, P95, P99 time.Duration // 0 without calls
 }
 
-// since is the latency of the calls between two readings; before may be nil.
-func (r *reading) since(before *reading) Latency {
-	counts := r.cells
-	l := Latency{Span: r.at}
-	if before != nil {
-		l.Span -= before.at
-	}
-	for i := range counts {
+// since is the latency of the calls between two readings, but for the Span; before may be nil. It uses r up.
+func (r *reading) since(before *reading) (l Latency) {
+	for i := range r {
 		if before != nil {
-			counts[i] -= before.cells[i]
+			r[i] -= before[i]
 		}
-		l.Calls += uint64(counts[i])
+		l.Calls += uint64(r[i])
 	}
-	l.P50, l.P95, l.P99 = rank(&counts, l.Calls, 50), rank(&counts, l.Calls, 95), rank(&counts, l.Calls, 99)
+	l.P50, l.P95, l.P99 = rank(r, l.Calls, 50), rank(r, l.Calls, 95), rank(r, l.Calls, 99)
 	return l
 }
 
 // rank is the percentile by nearest rank.
-func rank(counts *[histogramCells]uint32, calls, percent uint64) time.Duration {
+func rank(counts *reading, calls, percent uint64) time.Duration {
 	need := (calls*percent + 99) / 100
 	for i, n := range counts {
 		if uint64(n) >= need && need > 0 {
@@ -114,17 +104,33 @@ func rank(counts *[histogramCells]uint32, calls, percent uint64) time.Duration {
 const histogramSpan = 10 * time.Second
 
 // readings are the two that Stats measures from. They are made when Stats is first asked.
-type readings struct{ older, newer *reading }
+type readings struct {
+	older, newer     *reading
+	olderAt, newerAt time.Duration
+}
 
 // latency is what h has counted since the older one, or since it was born.
 func (r *readings) latency(h *histogram, born, now time.Duration) Latency {
-	here := h.read(now)
-	if r.newer == nil || now-r.newer.at >= histogramSpan {
-		r.older, r.newer = r.newer, here
+	var here reading
+	h.read(&here)
+	if r.newer == nil || now-r.newerAt >= histogramSpan {
+		r.turn(&here, now)
 	}
 	l := here.since(r.older)
+	l.Span = now - r.olderAt
 	if r.older == nil {
 		l.Span = now - born
 	}
 	return l
+}
+
+// turn has here be the newer one, in the room of the older one.
+func (r *readings) turn(here *reading, now time.Duration) {
+	room := r.older
+	if room == nil {
+		room = new(reading)
+	}
+	*room = *here
+	r.older, r.olderAt = r.newer, r.newerAt
+	r.newer, r.newerAt = room, now
 }
