@@ -81,7 +81,7 @@ func writeList(w io.Writer, packed [][]byte) error {
 	for _, p := range packed {
 		_, err := io.WriteString(w, between)
 		if err == nil {
-			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p), nil) //nolint:errcheck,forcetypeassert // flate says that it is one
+			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p), nil) // it is one, says flate
 		}
 		if err == nil {
 			_, err = io.Copy(w, unpack)
@@ -117,7 +117,7 @@ func (s *Server) ticks() {
 func (s *Server) tick() {
 	status, err := s.status()
 	if err != nil {
-		s.Hub.Fault("status", err)
+		s.conf.Hub.Fault("status", err)
 		return
 	}
 	s.history.add(status)
@@ -131,12 +131,16 @@ func (s *Server) status() (text []byte, err error) {
 			err = fmt.Errorf("it panicked: %v", v)
 		}
 	}()
-	st := s.Source.Status()
-	if s.Lab != nil {
-		st.Lab = new(s.Lab.Status())
+	st := s.conf.Source.Status()
+	if s.conf.Lab != nil {
+		st.Lab = new(s.conf.Lab.Status())
+	}
+	if st.Reload != nil {
+		st.Reload = new(*st.Reload)
+		st.Reload.Error = s.conf.Redact.Text(st.Reload.Error)
 	}
 	clients, cutOff, _ := s.streams.stats()
-	st.Stream = Stream{Last: s.Hub.Last(), Boot: s.Hub.Boot(), Clients: clients, CutOff: cutOff}
+	st.Stream = Stream{Last: s.conf.Hub.Last(), Boot: s.conf.Hub.Boot(), Clients: clients, CutOff: cutOff}
 	text, err = json.Marshal(&st)
 	if err != nil {
 		return nil, errors.New("it cannot be told as JSON: " + err.Error())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,7 @@ func (s *source) Status() Status {
 	if s.panics.Load() {
 		panic("no status: " + secret)
 	}
-	return Status{Mode: "serve", Version: fmt.Sprint(n), Replicas: []Replica{}, Consumers: []Consumer{}}
+	return Status{Mode: "serve", Version: strconv.FormatInt(n, 10), Replicas: []Replica{}, Consumers: []Consumer{}}
 }
 
 // A frame is one part of the stream.
