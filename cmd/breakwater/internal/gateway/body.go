@@ -116,17 +116,14 @@ func (g *Gateway) read(w http.ResponseWriter, req *http.Request, limit int64) (b
 
 // receive reads the body, at most for ReadTimeout.
 func (g *Gateway) receive(w http.ResponseWriter, req *http.Request, limit int64) (body []byte, err error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(g.config.ReadTimeout)) // where there is no connection there is none to wait for
+	// net/http takes the deadline back at the end of the body; where there is no connection there is nothing to wait for.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.config.ReadTimeout))
 	from := http.MaxBytesReader(w, req.Body, limit)
 	if req.ContentLength < 0 {
 		body, err = io.ReadAll(from)
 	} else {
 		body = make([]byte, req.ContentLength)
 		_, err = io.ReadFull(from, body)
-	}
-	if err == nil {
-		_ = control.SetReadDeadline(time.Time{}) // or net/http would take its end for the sender's
 	}
 	return body, err
 }
