@@ -1,11 +1,11 @@
 // The breaker cards, and the one of the read path.
 import { attr, byId, changed, h, keyed, show, text } from './dom.js';
-import { count, duration, percent, plural, seconds } from './format.js';
+import { clock, count, duration, percent, plural, seconds } from './format.js';
 import { gauge, meter } from './gauge.js';
 import { stateIcon } from './icons.js';
 import { machine } from './machine.js';
 import { breakers, keyOf, on, setUI, store, view } from './store.js';
-import { conditionWord, does, measured, stateWord } from './words.js';
+import { because, conditionWord, does, stateWord } from './words.js';
 import { tuneBudget } from './actions.js';
 
 export function start() {
@@ -21,7 +21,7 @@ export function start() {
 
 function groupOf(title) {
   const cards = h('div', { class: 'cards' });
-  const el = h('div', { class: 'group', hidden: true }, h('h3', {}, title), cards);
+  const el = h('div', { class: 'group', hidden: true, 'data-group': title.toLowerCase() }, h('h3', {}, title), cards);
   el.cards = cards;
   return el;
 }
@@ -68,7 +68,7 @@ function card({ b: { scope, name } }) {
     attr(el, 'class', `card state-${b.state}${chosen ? ' chosen' : ''}`);
     attr(open, 'aria-expanded', String(chosen));
     text(word, stateWord[b.state] ?? b.state);
-    text(since, `${does(b)} · for ${seconds(b.in_state_ms)}`);
+    text(since, `for ${seconds(b.in_state_ms)}, ${does(b)}`);
     text(number, n < 10 ? n : '');
     picture.update(b);
     drawReason(reason, b);
@@ -79,20 +79,13 @@ function card({ b: { scope, name } }) {
   return el;
 }
 
-// drawReason says why the state is as it is; of a closed one why it opened last.
+// drawReason says why the state is as it is: of a closed or half-open one why it opened last.
 function drawReason(el, b) {
-  const trip = b.last_trip;
-  const of = b.state === 'closed' ? trip?.reason : b.reason;
-  if (!changed(el, b.state, of, trip?.at, b.owner.detail, b.owner.condition)) return;
-  if (!of?.text && !of?.rule) return void show(el, 'Has not opened since the start.');
-  const lead = b.state === 'closed' ? 'Opened last by ' : 'Because of ';
-  show(el, lead, h('strong', {}, of.text || of.rule), measuredBeside(of), b.state === 'closed' && trip ? ` at ${new Date(trip.at).toLocaleTimeString('en-GB')}` : '');
-}
-
-// measuredBeside adds value against threshold where the text does not say them.
-function measuredBeside(reason) {
-  const words = measured(reason);
-  return words && !/\d/.test(reason.text ?? '') ? ` (${words})` : '';
+  const past = b.state === 'closed' || b.state === 'half_open';
+  const reason = past ? b.last_trip?.reason : b.reason;
+  if (!changed(el, b.state, reason, b.last_trip?.at)) return;
+  if (!because(reason)) return void show(el, 'Has not opened since the start.');
+  show(el, past ? `Opened last at ${clock(b.last_trip.at)}: ` : 'Why: ', h('strong', {}, because(reason)));
 }
 
 function drawBadges(el, b) {
@@ -135,7 +128,7 @@ export function interval(lo, hi) {
 
 function consumerParts(bar, figures, b) {
   const o = b.owner;
-  const p99 = b.latency?.p99_ms ?? null;
+  const p99 = b.latency?.calls ? b.latency.p99_ms : null;
   bar.draw({
     label: 'P99 against slow', value: p99 === null ? 'no calls' : duration(p99), lo: p99 === null ? null : 0, hi: p99 ?? 0,
     over: p99 !== null && p99 > o.slow_ms, top: Math.max(2.2 * o.slow_ms, 1.1 * o.timeout_ms, 1.1 * (p99 ?? 0)),
@@ -162,7 +155,8 @@ function readPathCard() {
   const figures = h('dl', { class: 'figures' });
   const edit = h('button', { type: 'button', class: 'tiny', onclick: tuneBudget }, 'Change the budget');
   const el = h('article', {}, h('div', { class: 'card-head' }, iconAt, h('div', { class: 'who' }, h('h4', {}, 'Read path'), h('p', {}, word, ' ', since))),
-    served, h('div', { class: 'gauge' }, h('div', { class: 'label' }, h('span', {}, 'Primary’s budget'), tokens), level), figures, h('div', { class: 'row' }, edit));
+    h('div', { class: 'level' }, served, h('div', { class: 'row' }, edit)),
+    h('div', { class: 'level' }, h('div', { class: 'gauge' }, h('div', { class: 'label' }, h('span', {}, 'Primary’s budget'), tokens), level), figures));
   el.dataset.key = 'read-path';
   let shown = '';
   el.update = (p) => {
@@ -173,8 +167,9 @@ function readPathCard() {
     text(word, p.mode === 'normal' ? 'Normal' : p.mode === 'degraded' ? 'Degraded' : 'Recovering');
     text(since, p.since ? `for ${seconds(Date.parse(view().status.at) - Date.parse(p.since))}` : 'since the start');
     drawServed(served, p);
-    text(tokens, `${count(Math.floor(p.budget_tokens))} of ${count(p.burst)} tokens, ${count(p.rate_per_sec)} a second`);
-    level.draw(p.budget_tokens / p.burst, p.budget_tokens < 0.1 * p.burst);
+    const burst = p.burst / Math.max(1, p.processes ?? 1);
+    text(tokens, `${count(Math.floor(p.budget_tokens))} of ${count(burst)} tokens`);
+    level.draw(p.budget_tokens / burst, p.budget_tokens < 0.1 * burst);
     drawFigures(figures, [['In fall-back', count(p.in_fallback)], ['Late reads', count(p.late_replica_reads)], ['Degraded, all', duration(p.degraded_for_ms)]]);
     edit.hidden = Boolean(store.recorded);
   };

@@ -17,7 +17,7 @@ const staleness = {
     { key: `${r.name} hi`, ...hue(i), faint: true, band: `${r.name} lo`, value: (s) => hiOf(byName(s.replicas, r.name)) },
     { key: `${r.name} lo`, label: r.name, ...hue(i), value: (s) => orNull(byName(s.replicas, r.name)?.lag_lo_ms), words: (s) => interval(byName(s.replicas, r.name)) },
   ]),
-  lines: (st) => [st.settings?.trip_ms && { at: st.settings.trip_ms, label: 'trip', color: 'bad' }, st.settings && { at: st.settings.reenter_ms, label: 're-enter', color: 'ok' }].filter(Boolean),
+  lines: (st) => [st.settings?.trip_ms && { at: st.settings.trip_ms, label: 'trip', color: 'bad' }, st.settings && { at: st.settings.reenter_ms, label: 're-enter', color: 'ok', below: true }].filter(Boolean),
   least: (st) => 2 * (st.settings?.trip_ms ?? 500),
 };
 
@@ -34,18 +34,21 @@ const latency = {
   least: () => 10,
 };
 
+// measured is null where no call was.
+const measured = (latency, p) => (latency?.calls ? latency[p] : null);
+
 function latencySeries(st) {
   const b = selected(st);
   const ps = [['p50_ms', 'P50'], ['p95_ms', 'P95'], ['p99_ms', 'P99']];
   if (b?.latency) {
     const list = b.scope === 'replica' ? 'replicas' : 'consumers';
-    return ps.map(([p, label], i) => ({ key: label, label, color: 'c1', dash: dashes[2 - i], value: (s) => orNull(byName(s[list], b.name)?.breaker.latency?.[p]) }));
+    return ps.map(([p, label], i) => ({ key: label, label, color: 'c1', dash: dashes[2 - i], value: (s) => measured(byName(s[list], b.name)?.breaker.latency, p) }));
   }
   const reads = st.traffic ? ps.map(([p, label], i) => ({ key: `reads ${label}`, label: `reads ${label}`, color: 'c1', dash: dashes[2 - i], value: (s) => orNull(s.traffic?.[p]) })) : [];
   const owners = [...(st.traffic ? [] : st.replicas ?? []).filter((r) => r.breaker.latency), ...(st.consumers ?? [])];
   return [...reads, ...owners.map((c, i) => ({
     key: `${c.name} P99`, label: `${c.name} P99`, ...hue(i + 1), dash: [],
-    value: (s) => orNull((byName(s.consumers, c.name) ?? byName(s.replicas, c.name))?.breaker.latency?.p99_ms),
+    value: (s) => measured((byName(s.consumers, c.name) ?? byName(s.replicas, c.name))?.breaker.latency, 'p99_ms'),
   }))];
 }
 
@@ -73,6 +76,9 @@ function sourceRate(s, before, name) {
   return Math.max(0, (1000 * (counted(s) - counted(before))) / Math.max(1, time(s) - time(before)));
 }
 
+// burstOf is what this process has of it.
+const burstOf = (st) => st.read_path.burst / Math.max(1, st.read_path.processes ?? 1);
+
 const budget = {
   id: 'budget', title: 'Primary’s budget', note: 'tokens left for reads that fall back', format: rate, promQL: promQL.budget,
   shown: (st) => Boolean(st.read_path),
@@ -80,8 +86,8 @@ const budget = {
     { key: 'tokens', label: 'tokens', color: 'c1', dash: [], fill: true, value: (s) => orNull(s.read_path?.budget_tokens) },
     { key: 'in fall-back', label: 'in fall-back', color: 'c2', dash: [6, 3], value: (s) => orNull(s.read_path?.in_fallback) },
   ],
-  lines: (st) => [{ at: st.read_path.burst, label: 'burst', color: 'ink-3' }],
-  least: (st) => 1.15 * st.read_path.burst,
+  lines: (st) => [{ at: burstOf(st), label: 'burst', color: 'ink-3' }],
+  least: (st) => 1.15 * burstOf(st),
 };
 
 const letters = {

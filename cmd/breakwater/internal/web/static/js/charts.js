@@ -28,7 +28,7 @@ export function start() {
     if (changed(pause, Boolean(store.ui.paused))) show(pause, icon(store.ui.paused ? 'play' : 'pause'), store.ui.paused ? 'Go on' : 'Pause');
     drawAll();
   };
-  on('status', drawAll);
+  on('status', () => { young(); drawAll(); });
   on('events', drawAll);
   on('ui', update);
   on('replay', update);
@@ -46,6 +46,15 @@ export function togglePause() {
   setUI({ paused: store.ui.paused ? 0 : status ? time(status) : Date.now() });
 }
 
+// young shows the last minute of a process that has hardly more.
+function young() {
+  const { status } = view();
+  if (!status || grown) return;
+  grown = true;
+  if (!location.hash.includes('range=') && time(status) - Date.parse(status.started) < 120000) setUI({ range: 60 });
+}
+
+let grown = false;
 let due = false;
 
 function drawAll() {
@@ -130,7 +139,7 @@ function options(one, width) {
     width, height, padding: [8, 6, 0, 0], legend: { show: false },
     cursor: { sync: { key: 'breakwater', setSeries: false }, drag: { x: false, y: false }, points: { show: false }, y: false },
     scales: { x: { time: true, auto: false }, y: one.def.log ? { auto: false, distr: 4, asinh: 50 } : { auto: false } },
-    axes: [{ ...axis, size: 24, space: 90, values: (u, splits) => splits.map((t) => clock(t * 1000)) }, { ...axis, size: gutter, gap: 6, space: 26, splits: one.def.log ? decades : undefined, values: (u, splits) => splits.map((v) => one.def.format(v)) }],
+    axes: [{ ...axis, size: 24, space: 90, values: (u, splits) => splits.map((t) => clock(t * 1000)) }, { ...axis, size: gutter, gap: 6, space: 26, filter: (u, splits) => splits, splits: one.def.log ? decades : undefined, values: (u, splits) => splits.map((v) => one.def.format(v)) }],
     series: [{}, ...one.series.map((line, i) => look(one, line, i))],
     bands: bands(one),
     hooks: { setCursor: [(u) => cursor(one, u)], draw: [(u) => lines(one, u)] },
@@ -169,8 +178,8 @@ function lines(one, u) {
     stroke(ctx, color(line.color), [5 * ratio, 4 * ratio], bbox.left, y, bbox.left + bbox.width, y);
     ctx.fillStyle = color(line.color);
     ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
-    ctx.textAlign = 'right';
-    ctx.fillText(line.label, bbox.left + bbox.width - 4 * ratio, y - 4 * ratio);
+    ctx.textAlign = 'left';
+    ctx.fillText(line.label, bbox.left + 5 * ratio, y + (line.below ? 12 : -4) * ratio);
   }
   for (const e of view().events) {
     if (e.kind !== 'injected') continue;
@@ -210,9 +219,15 @@ function cursor(one, u) {
 
 // values writes those at the cursor, or the newest.
 function values(one) {
-  const at = one.chart?.cursor.left >= 0 ? one.chart.cursor.idx : null;
-  const i = at ?? one.statuses.length - 1;
+  const i = one.chart?.cursor.left >= 0 ? pointed(one) : one.statuses.length - 1;
   one.series.forEach((line, n) => one.values?.[n] && text(one.values[n], wordsAt(one, line, n, i)));
+}
+
+// pointed is the status under the cursor; -1 where there was none.
+function pointed({ chart, statuses }) {
+  const i = chart.cursor.idx ?? -1;
+  const at = chart.posToVal(chart.cursor.left, 'x') * 1000;
+  return statuses[i] && Math.abs(time(statuses[i]) - at) < 3000 ? i : -1;
 }
 
 function wordsAt(one, line, n, i) {

@@ -8,7 +8,7 @@ import { clock, count, duration } from './format.js';
 import { icon } from './icons.js';
 import { promQL } from './promql.js';
 import { keyOf, on, selected, setUI, store, view } from './store.js';
-import { measured, stateWord } from './words.js';
+import { because, stateWord } from './words.js';
 
 let shownKey = '';
 let parts = null;
@@ -29,7 +29,9 @@ function update() {
   }
   if (shownKey !== keyOf(b)) {
     shownKey = keyOf(b);
+    document.querySelector(`[data-group="${b.scope}s"]`).append(el); // below the cards of its kind
     parts = build(el, b);
+    requestAnimationFrame(() => el.scrollIntoView({ block: 'nearest' }));
   }
   draw(b);
 }
@@ -58,7 +60,7 @@ function commands(b) {
 
 function draw(b) {
   const { figures, facts, buttons } = parts;
-  const at = b.last_trip ? `Opened last at ${clock(b.last_trip.at)}: ${b.last_trip.reason.text || b.last_trip.reason.rule}${beside(b.last_trip.reason)}. ` : 'Has not opened since the start. ';
+  const at = b.last_trip ? `Opened last at ${clock(b.last_trip.at)}: ${because(b.last_trip.reason)}. ` : 'Has not opened since the start. ';
   text(facts, `${stateWord[b.state]} since ${clock(b.since)}, generation ${b.generation}. ${at}${detailOf(b)}`);
   drawFigures(figures, [
     ['Successes', count(b.successes)], ['Failures', count(b.failures)], ['Rejected', count(b.rejected)], ['Ignored', count(b.ignored)], ['Late results', count(b.late)],
@@ -67,7 +69,6 @@ function draw(b) {
   for (const button of buttons) button.disabled = button.dataset.force === (b.state === 'closed' || b.state === 'open' || b.state === 'half_open' ? 'auto' : b.state);
 }
 
-const beside = (reason) => (measured(reason) ? ` (${measured(reason)})` : '');
 const detailOf = (b) => (b.owner.detail ? `Its newest sample tells: ${b.owner.detail}.` : '');
 
 function ofConsumer({ scope, owner }) {
@@ -75,4 +76,4 @@ function ofConsumer({ scope, owner }) {
   return [['Emitted', count(owner.emitted)], ['Delivered', count(owner.delivered)], ['Stored', count(owner.stored)], ['Replayed', count(owner.replayed)], ['Shed', count(owner.shed)], ['Refused', count(owner.refused)]];
 }
 
-const latency = (b) => (b.latency ? [['P50', duration(b.latency.p50_ms)], ['P95', duration(b.latency.p95_ms)], ['P99', duration(b.latency.p99_ms)]] : []);
+const latency = (b) => (b.latency?.calls ? [['P50', duration(b.latency.p50_ms)], ['P95', duration(b.latency.p95_ms)], ['P99', duration(b.latency.p99_ms)]] : []);

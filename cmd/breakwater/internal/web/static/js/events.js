@@ -4,7 +4,7 @@ import { attr, byId, h, keyed, show, text } from './dom.js';
 import { clock, plural } from './format.js';
 import { icon } from './icons.js';
 import { on, setUI, store, view } from './store.js';
-import { conditionWord, faultName, measured, refuses, stateWord } from './words.js';
+import { because, conditionWord, faultName, refuses, stateWord } from './words.js';
 
 const most = 200; // rows
 let held = 0; // the newest ID when the log was paused; 0: it runs
@@ -96,11 +96,7 @@ function transition(e) {
   return { what: `${e.name}: ${(stateWord[e.to] ?? e.to).toLowerCase()}`, why: reasonOf(e), tone, mark: { closed: '●', half_open: '◐', open: '○' }[e.to] ?? '◆' };
 }
 
-function reasonOf(e) {
-  const words = e.reason?.text || e.reason?.rule || e.text || '';
-  const numbers = measured(e.reason);
-  return numbers && !/\d/.test(words) ? `${words}: ${numbers}` : words;
-}
+const reasonOf = (e) => because(e.reason) || e.text || '';
 
 // say tells new transitions to who cannot see the page.
 export function say(fresh) {

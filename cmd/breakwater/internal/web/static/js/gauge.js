@@ -26,6 +26,7 @@ function drawBar(svg, { lo, hi, marks, over, top }) {
   svg.dataset.drawn = key;
   show(svg,
     s('rect', { class: 'track', x: 0, y: 1, width: '100%', height: 7, rx: 3.5 }),
+    known && s('rect', { class: 'span soft', x: 0, y: 1, width: pc(from), height: 7, rx: 3.5 }),
     known && s('rect', { class: 'span', x: pc(from), y: 1, width: pc(Math.max(1.2, to - from)), height: 7, rx: 3.5 }),
     marks.map((m) => mark(m, at(m.at))));
 }

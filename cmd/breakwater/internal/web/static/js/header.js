@@ -15,7 +15,7 @@ export function start() {
   const badge = h('span', { class: 'badge link-badge', id: 'link' }, h('span', { class: 'dot', 'aria-hidden': 'true' }), h('span', { class: 'words-of-link' }));
   const theme = h('button', { type: 'button', class: 'bare', id: 'theme', onclick: () => { nextTheme(); drawTheme(theme); } });
   show(byId('header'), h('div', { class: 'bar' },
-    h('a', { class: 'brand', href: '#' }, h('img', { src: 'icon.svg', alt: '' }), 'Breakwater'), facts,
+    h('a', { class: 'brand', href: '#' }, h('img', { src: 'icon.svg', alt: '' }), 'Breakwater'), facts, nav(),
     h('div', { class: 'tools' }, badge,
       tool('link', 'Copy link', () => copy(location.href, 'Link')),
       tool('down', 'Export', download),
@@ -27,6 +27,14 @@ export function start() {
   on('link', () => drawLink(badge));
   on('replay', () => drawLink(badge));
   drawLink(badge);
+}
+
+// nav leads to the parts; below on a phone.
+function nav() {
+  const links = [['breakers', 'Breakers'], ['charts', 'Charts'], ['events', 'Events'], ['letters', 'Letters'], ['lab', 'Lab']].map(([id, word]) =>
+    h('a', { href: `#${id}`, 'data-part': id, onclick: (event) => { event.preventDefault(); byId(id).scrollIntoView({ behavior: 'smooth', block: 'start' }); } }, word));
+  on('status', () => { for (const link of links) link.hidden = byId(link.dataset.part).hidden; });
+  return h('nav', { class: 'parts', 'aria-label': 'Parts of the page' }, links);
 }
 
 function tool(shape, label, act) {
@@ -43,6 +51,7 @@ function drawTheme(button) {
 function drawFacts(el) {
   const { status } = view();
   if (!status) return;
+  placeEvents(status);
   document.title = `${status.fleet || 'Breakwater'} · Breakwater`;
   if (changed(el, status.mode, status.fleet, status.simulated)) {
     show(el, h('span', { class: 'badge', id: 'mode' }, status.mode === 'lab' ? 'Lab' : 'Serve'),
@@ -52,6 +61,14 @@ function drawFacts(el) {
 }
 
 const fleetName = (fleet) => fleet.replace(/^postgres/, 'PostgreSQL');
+
+// placeEvents puts the log beside the breakers, but where the lab stands there: then it comes below the charts.
+function placeEvents(status) {
+  const events = byId('events');
+  const inLab = Boolean(status.lab) && !store.recorded;
+  const home = inLab ? byId('main') : byId('rail');
+  if (events.parentElement !== home) home.insertBefore(events, inLab ? byId('letters') : null);
+}
 
 function drawFooter(status) {
   const el = byId('footer');

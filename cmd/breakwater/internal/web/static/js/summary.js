@@ -36,7 +36,7 @@ function headline(status) {
 function heldBack(status) {
   const names = new Map();
   for (const b of breakers(status)) if (refuses(b.state)) names.set(b.state, [...(names.get(b.state) ?? []), b.name]);
-  return list([...names].map(([state, who]) => `${short(who)} ${who.length === 1 ? 'is' : 'are'} ${stateWord[state].toLowerCase()}`));
+  return [...names].map(([state, who]) => `${short(who)} ${who.length === 1 ? 'is' : 'are'} ${stateWord[state].toLowerCase()}`).join(', ');
 }
 
 const short = (names) => (names.length > 4 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : list(names));

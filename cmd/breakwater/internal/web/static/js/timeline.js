@@ -7,7 +7,8 @@ import { snippet, icon } from './ask.js';
 import { promQL } from './promql.js';
 import { faultName, stateWord } from './words.js';
 
-export const gutter = 62; // the charts' axis of values has the same, so that all stand under one another
+// gutter is left of the plots: that of the charts' axis of values is the same, so that all stand under one another.
+export const gutter = matchMedia('(max-width: 720px)').matches ? 58 : 86;
 const right = 6;
 const lane = 24;
 const top = 20;
@@ -19,7 +20,7 @@ let shown = null;
 let table;
 
 export function startTimeline(point) {
-  svg = s('svg', { role: 'img' });
+  svg = s('svg', { class: 'lanes-svg', role: 'img' });
   table = h('div', { hidden: true });
   const plot = h('div', {}, svg);
   const toggle = h('button', { type: 'button', class: 'bare tiny', 'aria-pressed': 'false', 'aria-label': 'States as a table', onclick: () => {

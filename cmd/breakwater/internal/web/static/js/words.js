@@ -53,7 +53,7 @@ export const faultMeans = {
 export const faultName = (fault) => faultWord[fault] ?? fault.replaceAll('_', ' ');
 
 // measured writes "lag 830 ms against 500 ms" of a reason that has numbers; '' where it has none.
-export function measured(reason) {
+function measured(reason) {
   if (reason?.value === undefined || reason.value === null || reason.threshold === undefined || reason.threshold === null) return '';
   return `${amount(reason.value, reason.unit)} against ${amount(reason.threshold, reason.unit)}`;
 }
@@ -64,6 +64,21 @@ function amount(value, unit) {
   if (unit === 'ms') return duration(value);
   if (unit === 'ratio' || unit === 'share') return percent(value);
   return unit ? `${value} ${unit}` : String(value);
+}
+
+const ruleWord = {
+  consecutive_failures: 'failures in a row:', failure_rate_count: 'failure rate', failure_rate_time: 'failure rate', slow_call_rate: 'slow calls', percentile: 'latency', cusum: 'latency drifts:',
+  ramp_failures: 'failures while traffic came back', fatal: 'it is down', probe_failure: 'a probe failed', probe_slow: 'a probe was slow', probe_lost: 'a probe did not end',
+  half_open_expired: 'half-open for too long', open_period_over: 'the open period is over', recovered: 'the probes succeeded', forced: 'by hand', retry_after: 'it asked for a pause', external: 'from outside',
+};
+
+// because says a reason in words: its text begins with the rule's name.
+export function because(reason) {
+  const said = reason?.text || reason?.rule || '';
+  const { rule } = reason ?? {};
+  const words = said.startsWith(rule) && ruleWord[rule] ? ruleWord[rule] + said.slice(rule.length) : said;
+  const numbers = measured(reason);
+  return numbers && !/\d/.test(words) ? `${words} (${numbers})` : words;
 }
 
 export const glossary = [
