@@ -158,7 +158,9 @@ func newRoot(args []string, out, errOut io.Writer) *cobra.Command {
 	})
 	root.Version = version()
 	root.SetVersionTemplate("breakwater {{.Version}}\n") // as command version prints it
-	root.AddCommand(newLab(args, out, errOut), newCheck(out, errOut), newServe(out, errOut), newSchema(out), newVersion(out), newConsumer(out), newEmitter(out))
+	root.AddCommand(
+		newLab(args, out, errOut), newServe(out, errOut), newCheck(out, errOut), newSchema(out), newAssets(out), newVersion(out), newConsumer(out), newEmitter(out),
+	)
 	strict(root)
 	return root
 }

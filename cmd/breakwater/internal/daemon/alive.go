@@ -50,4 +50,6 @@ func (p *pulse) silent(now time.Time, nodes []string, may time.Duration) (node s
 }
 
 // maySilence is how long a sampler with these settings may say nothing.
-func maySilence(s replica.Settings) time.Duration { return max(leastSilence, 4*(s.Calm+s.SampleTimeout)) }
+func maySilence(s replica.Settings) time.Duration {
+	return max(leastSilence, 4*(s.Calm+s.SampleTimeout))
+}

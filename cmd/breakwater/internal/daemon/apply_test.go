@@ -28,8 +28,10 @@ func TestApply(t *testing.T) {
 		{"the first", []change{step("a", broken, nil), step("b", nil, nil)}, []string{"a"}, "a: broken"},
 		{"the last", []change{step("a", nil, nil), step("b", nil, nil), step("c", broken, nil)}, []string{"a", "b", "c", "undo b", "undo a"}, "c: broken"},
 		{
-			"an undo too", []change{step("a", nil, nil), step("b", nil, stuck), step("c", broken, nil)},
-			[]string{"a", "b", "c", "undo b", "undo a"}, "c: broken\nb could not be put back: stuck",
+			"an undo too",
+			[]change{step("a", nil, nil), step("b", nil, stuck), step("c", broken, nil)},
+			[]string{"a", "b", "c", "undo b", "undo a"},
+			"c: broken\nb could not be put back: stuck",
 		},
 	} {
 		did = nil

@@ -121,7 +121,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		d.owned.Wait()
 	}()
 	d.owned.Go(func() { d.logEvents(ending) })
-	defer d.closeServer()
+	defer d.closeServer() //nolint:contextcheck // it is for after ctx
 	ln, err := d.listen(ctx)
 	if err != nil {
 		return err
@@ -130,15 +130,15 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	d.owned.Go(func() { failed <- d.server.Serve(ln) })
 	if err := d.parts.open(ctx, d.Config, &d.observers, d.publish); err != nil {
 		if ctx.Err() != nil {
-			return d.parts.close() // it was to end before it had begun
+			return d.parts.close() //nolint:contextcheck // it was to end before it had begun
 		}
-		return errors.Join(d.words(err), d.parts.close())
+		return errors.Join(d.words(err), d.parts.close()) //nolint:contextcheck // what was opened ends, whatever ctx says
 	}
 	d.warnAbsent()
 	d.owned.Go(func() { d.guard(ending) })
 	d.ready(ln)
 	err = d.serve(ctx, failed)
-	return errors.Join(err, d.stop())
+	return errors.Join(err, d.stop()) //nolint:contextcheck // it begins when ctx has ended
 }
 
 // listen takes the address, or says where it stands in the file.
@@ -164,7 +164,8 @@ func (d *daemon) ready(ln net.Listener) {
 		scheme = "https"
 	}
 	fmt.Fprintf(d.Out, "breakwater: ready: %s://%s\n", scheme, ln.Addr())
-	d.log.Info("ready", "address", ln.Addr().String(), "config_hash", d.Config.Hash, "serves", d.summary())
+	d.log.LogAttrs(context.Background(), slog.LevelInfo, "ready",
+		slog.String("address", ln.Addr().String()), slog.String("config_hash", d.Config.Hash), slog.String("serves", d.summary()))
 	d.tellManager(d.notify.Ready(d.summary()))
 }
 
@@ -181,10 +182,10 @@ func (d *daemon) serve(ctx context.Context, failed <-chan error) error {
 		case err := <-failed:
 			return fmt.Errorf("the interface ended: %w", err)
 		case <-d.Hangup:
-			d.reload()
+			d.reload() //nolint:contextcheck // a reload waits for nobody
 		case <-look.C:
 			if d.watcher.changed() {
-				d.reload()
+				d.reload() //nolint:contextcheck // as above
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -297,7 +298,7 @@ func TestStopDrains(t *testing.T) {
 	text := "dead_letters: {path: " + store + "}\nconsumers: [{name: a, url: '" + k.URL + "'}]\n"
 	r := start(t, configured(t, text))
 	for i := range 20 {
-		if status, answer := r.emit(fmt.Sprint(i)); status != http.StatusAccepted {
+		if status, answer := r.emit(strconv.Itoa(i)); status != http.StatusAccepted {
 			t.Fatal(status, answer)
 		}
 	}
@@ -308,7 +309,7 @@ func TestStopDrains(t *testing.T) {
 	r = start(t, configured(t, text))
 	r.eventually("all are delivered", func() bool {
 		for i := range 20 {
-			if k.count(fmt.Sprint(i)) == 0 {
+			if k.count(strconv.Itoa(i)) == 0 {
 				return false
 			}
 		}

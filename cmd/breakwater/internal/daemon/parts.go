@@ -81,7 +81,7 @@ func (p *parts) openEmits(ctx context.Context, c *config.Config, o *observers) (
 		return err
 	}
 	lanes.Observer, lanes.DeadLetters = o.emits, p.store
-	if p.router, err = emit.New(lanes); err != nil {
+	if p.router, err = emit.New(lanes); err != nil { //nolint:contextcheck // its lanes live until it is drained
 		return fmt.Errorf("consumers: %w", err)
 	}
 	p.sinks = sinks

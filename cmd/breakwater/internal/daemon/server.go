@@ -116,10 +116,9 @@ func (d *daemon) newObservers() observers {
 	return observers{
 		replicas: d.metrics.Replicas(nodes), path: d.metrics.Path(pathName, d.hub.Path()), emits: d.metrics.Emits(d.hub.Consumers()),
 		letters: boltletters.Observer{
-			Quarantined: func(q boltletters.Quarantine) { d.hub.Fault("dead letters: quarantine "+q.Path, q.Err) },
-			BadRecord:   func(b boltletters.BadRecord) { d.hub.Fault("dead letters: unreadable letter of "+b.Consumer, b.Err) },
+			Quarantined:  func(q boltletters.Quarantine) { d.hub.Fault("dead letters: quarantine "+q.Path, q.Err) },
+			BadRecord:    func(b boltletters.BadRecord) { d.hub.Fault("dead letters: unreadable letter of "+b.Consumer, b.Err) },
 			CommitFailed: func(err error) { d.hub.Fault("dead letters: commit", err) },
 		},
 	}
 }
-

@@ -90,8 +90,8 @@ func (d *daemon) well() error {
 	}
 	stats := set.Stats()
 	nodes := []string{stats.Primary.Name}
-	for _, n := range stats.Replicas {
-		nodes = append(nodes, n.Name)
+	for i := range stats.Replicas {
+		nodes = append(nodes, stats.Replicas[i].Name)
 	}
 	if node := d.pulse.silent(time.Now(), nodes, maySilence(set.Settings())); node != "" {
 		return fmt.Errorf("%w: node %s", errHeartbeat, node)

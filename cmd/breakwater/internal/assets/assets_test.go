@@ -1,0 +1,171 @@
+package assets
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// promtool runs it in a directory, and returns what it says.
+func promtool(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Fatal("promtool is missing: tools/install-promtool.sh installs it, or says how")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, tool, args...)
+	c.Dir = dir
+	out := &bytes.Buffer{}
+	c.Stdout, c.Stderr = out, out
+	err = c.Run()
+	return out.String(), err
+}
+
+type rule struct {
+	Alert       string
+	Expr        string
+	For         string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+func rules(t *testing.T) (all []rule) {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal([]byte(Alerts()), &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	if len(all) == 0 {
+		t.Fatal("there are no rules")
+	}
+	return all
+}
+
+// TestAlerts: promtool runs the tests of the rules, and each rule has one in which it fires and one in which it is quiet (REQ-O2).
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	if out, err := promtool(t, "testdata", "test", "rules", "alerts_test.yml"); err != nil {
+		t.Errorf("promtool test rules: %v\n%s", err, out)
+	}
+	text, err := os.ReadFile("testdata/alerts_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Tests []struct {
+			Rules []struct {
+				Alert string      `yaml:"alertname"`
+				Want  []yaml.Node `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, r := range test.Rules {
+			fires[r.Alert] = fires[r.Alert] || len(r.Want) > 0
+			quiet[r.Alert] = quiet[r.Alert] || len(r.Want) == 0
+		}
+	}
+	for _, r := range rules(t) {
+		if !fires[r.Alert] || !quiet[r.Alert] {
+			t.Errorf("%s: a test in which it fires: %v, in which it is quiet: %v; want both in testdata/alerts_test.yml", r.Alert, fires[r.Alert], quiet[r.Alert])
+		}
+	}
+}
+
+var runbook = regexp.MustCompile(`^docs/runbook\.md#[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// TestAlertsSayEnough: whoever is woken knows how bad it is, what was measured and where to read on.
+func TestAlertsSayEnough(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, r := range rules(t) {
+		severity := r.Labels["severity"]
+		switch {
+		case severity != "warning" && severity != "critical":
+			t.Errorf("%s: severity is %q, want warning or critical", r.Alert, severity)
+		case r.For == "":
+			t.Errorf("%s: for is missing", r.Alert)
+		case r.Annotations["summary"] == "":
+			t.Errorf("%s: summary is missing", r.Alert)
+		case !strings.Contains(r.Annotations["description"], "$value"):
+			t.Errorf("%s: the description lacks the value", r.Alert)
+		case !runbook.MatchString(r.Annotations["runbook_url"]) || seen[r.Annotations["runbook_url"]]:
+			t.Errorf("%s: runbook_url is %q, want a place of its own in docs/runbook.md", r.Alert, r.Annotations["runbook_url"])
+		}
+		seen[r.Annotations["runbook_url"]] = true
+	}
+}
+
+type panel struct {
+	Title       string
+	Type        string
+	Description string
+	Targets     []struct{ Expr string }
+	Panels      []panel
+}
+
+// panels are those of the dashboard, rows too.
+func panels(t *testing.T) []panel {
+	t.Helper()
+	var d struct{ Panels []panel }
+	if err := json.Unmarshal([]byte(Dashboard()), &d); err != nil {
+		t.Fatal(err)
+	}
+	var all []panel
+	for _, p := range d.Panels {
+		all = append(append(all, p), p.Panels...)
+	}
+	return all
+}
+
+// TestDashboard: it has its rows, and Prometheus parses each of its expressions.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	type line struct{ Record, Expr string }
+	var titles []string
+	var lines []line
+	for _, p := range panels(t) {
+		if p.Type == "row" {
+			titles = append(titles, p.Title)
+			continue
+		}
+		if len(p.Targets) == 0 || p.Description == "" {
+			t.Errorf("panel %q: it lacks an expression or a description", p.Title)
+		}
+		for _, target := range p.Targets {
+			lines = append(lines, line{"panel", strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")})
+		}
+	}
+	if got, want := strings.Join(titles, ", "), "At a glance, Replicas, Read path, Consumers, Dead letters, The daemon"; got != want {
+		t.Errorf("rows: got %s, want %s", got, want)
+	}
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "panels", "rules": lines}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "panels.yml"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := promtool(t, dir, "check", "rules", "--lint=none", "panels.yml"); err != nil {
+		t.Errorf("promtool check rules: %v\n%s", err, out)
+	}
+}
