@@ -71,7 +71,6 @@ func TestNoSecretIsShown(t *testing.T) {
 	ask("GET", "/nowhere/"+known["password"], "")
 	ask("POST", "/api/v1/breakers/"+known["password"], `{"state":"open"}`)
 	ask("POST", "/api/v1/breakers/r1", `{"state":"forced_open","reason":"the password is `+known["password"]+`"}`)
-	t.Log(events.String())
 	ask("PATCH", "/api/v1/breakers/r1", `{"trip_ms":"`+known["password"]+`"}`)
 	r.token = known["token"] + "x"
 	ask("GET", "/api/v1/status", "")
