@@ -16,6 +16,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/eventlog"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/systemd"
 	prombreakwater "github.com/breakwater-go/breakwater/contrib/prometheus"
 )
@@ -87,9 +88,11 @@ func newDaemon(o Options) (*daemon, error) {
 	d.unready.Store(&errStarting)
 	d.redact.Add(o.Config.Secrets()...)
 	d.hub = api.NewHub(d.redact)
-	d.log = d.newLog()
 	d.standard = api.NewStandard(api.StandardConfig{Hub: d.hub, Redact: d.redact, About: d.about, Parts: func() api.Parts { return *d.running.Load() }})
 	var err error
+	if d.log, err = d.newLog(); err != nil {
+		return nil, err
+	}
 	if d.metrics, err = prombreakwater.New(d.metricsConfig()); err != nil {
 		return nil, err
 	}
@@ -120,12 +123,17 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		end()
 		d.owned.Wait()
 	}()
-	d.owned.Go(func() { d.logEvents(ending) })
+	d.owned.Go(func() { eventlog.Run(ending, d.hub, d.log) })
 	defer d.closeServer() //nolint:contextcheck // it is for after ctx
 	ln, err := d.listen(ctx)
 	if err != nil {
 		return err
 	}
+	stopAgent, err := d.serveAgent(ctx)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer stopAgent()
 	failed := make(chan error, 1)
 	d.owned.Go(func() { failed <- d.server.Serve(ln) })
 	if err := d.parts.open(ctx, d.Config, &d.observers, d.publish); err != nil {
@@ -144,13 +152,18 @@ func (d *daemon) run(ctx context.Context) (err error) {
 // listen takes the address, or says where it stands in the file.
 func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := d.server.Listen(ctx, d.Config.Daemon.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, d.Config.Place("listen", fmt.Sprintf("is %s, which is in use: end what listens there, or choose another address", d.Config.Daemon.Listen))
-	}
 	if err != nil {
-		return nil, d.Config.Place("listen", fmt.Sprintf("is %s: %s", d.Config.Daemon.Listen, strings.TrimPrefix(err.Error(), "listen: ")))
+		return nil, d.Config.Place("listen", listenFault(d.Config.Daemon.Listen, err))
 	}
 	return ln, nil
+}
+
+// listenFault says why an address cannot be listened on.
+func listenFault(at string, err error) string {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Sprintf("is %s, which is in use: end what listens there, or choose another address", at)
+	}
+	return fmt.Sprintf("is %s: %s", at, strings.TrimPrefix(err.Error(), "listen: "))
 }
 
 // words is an error without secrets.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -53,6 +54,12 @@ func TestDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("r1 opens", func() bool { s := r.status(); return s.state("r1") == "open" })
+	if status, answer := r.do("GET", "/replica/r1", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("r1 for a proxy: got %d %s, want 503", status, answer)
+	}
+	if status, answer := r.do("GET", "/replica/r2?max_staleness=5s", ""); status != http.StatusOK {
+		t.Errorf("r2 for a proxy: got %d %s, want 200", status, answer)
+	}
 	_, metrics := r.do("GET", "/metrics", "")
 	for _, want := range []string{
 		`breakwater_breaker_state{name="r1",scope="replica",state="open"} 1`, `replica_breaker_state{replica="r1"} 1`, `breakwater_emit_total{consumer="ledger",outcome="delivered"} 1`,
@@ -127,7 +134,7 @@ func TestBadReload(t *testing.T) {
 	if got := r.reload(good); !got.OK || got.Reloads != 1 {
 		t.Errorf("the good file again: got %+v", got)
 	}
-	if n := strings.Count(r.log.waitFor(t, "in force", 2), "was not taken"); n != 1 {
+	if n := strings.Count(r.log.waitFor(t, "was taken", 1), "level=ERROR"); n != 1 {
 		t.Errorf("the log tells %d times of it, want once:\n%s", n, r.log)
 	}
 }
@@ -259,6 +266,25 @@ func TestCannotStart(t *testing.T) {
 	}
 	t.Log(err)
 	_ = first.stop()
+}
+
+// HAProxy's agent check is answered at its own address.
+func TestAgentCheck(t *testing.T) {
+	_, lines := nodes(t, 1)
+	at := free(t)
+	start(t, configured(t, "agent_listen: "+at+"\n"+fleetText(lines)))
+	conn, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("r1\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || string(answer) != "up 100%\n" {
+		t.Errorf("got %q, %v, want up 100%%", answer, err)
+	}
 }
 
 // Before each node was sampled or failed the process is not ready; livez answers from the start on.

@@ -2,57 +2,46 @@ package daemon
 
 import (
 	"context"
-	"io"
 	"log/slog"
 
-	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/eventlog"
 )
 
-// redacting takes secrets out of what is written, line by line.
-type redacting struct {
-	out    io.Writer
-	redact *api.Redactor
+// A leveled handler has a level that can change while lines are written.
+type leveled struct {
+	slog.Handler
+	level *slog.LevelVar
 }
 
-// Write writes a line.
-func (w redacting) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.out, w.redact.Text(string(p))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+// Enabled heeds the level of this moment.
+func (l leveled) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level.Level() }
+
+// WithAttrs keeps the level.
+func (l leveled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return leveled{l.Handler.WithAttrs(attrs), l.level}
 }
 
-func (d *daemon) newLog() *slog.Logger {
+// WithGroup keeps the level.
+func (l leveled) WithGroup(name string) slog.Handler {
+	return leveled{l.Handler.WithGroup(name), l.level}
+}
+
+func (d *daemon) newLog() (*slog.Logger, error) {
 	d.level.Set(levelOf(d.Config))
-	o := &slog.HandlerOptions{Level: &d.level}
-	out := redacting{d.Log, d.redact}
+	format := eventlog.FormatText
 	if d.Config.Daemon.Log.JSON {
-		return slog.New(slog.NewJSONHandler(out, o))
+		format = eventlog.FormatJSON
 	}
-	return slog.New(slog.NewTextHandler(out, o))
+	log, err := eventlog.New(eventlog.Config{Output: d.Log, Format: format, Level: "debug", Redact: d.redact})
+	if err != nil {
+		return nil, err
+	}
+	return slog.New(leveled{log.Handler(), &d.level}), nil
 }
 
 func levelOf(c *config.Config) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(c.Daemon.Log.Level)) // it is one of slog's words
 	return l
-}
-
-// logEvents is a reader of the hub, which does not wait for it. Once ctx has ended it writes what there still is.
-func (d *daemon) logEvents(ctx context.Context) {
-	var after uint64
-	for {
-		events, missed, err := d.hub.Next(ctx, after)
-		if err != nil {
-			return
-		}
-		if missed > 0 {
-			d.log.Warn("events were missed", "count", missed)
-		}
-		for i := range events {
-			d.log.Info(events[i].Kind, "id", events[i].ID, "name", events[i].Name, "from", events[i].From, "to", events[i].To, "text", events[i].Text, "error", events[i].Error)
-			after = events[i].ID
-		}
-	}
 }

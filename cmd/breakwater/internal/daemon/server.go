@@ -10,6 +10,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/gateway"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/proxycheck"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/web"
 	"github.com/breakwater-go/breakwater/contrib/boltletters"
 	prombreakwater "github.com/breakwater-go/breakwater/contrib/prometheus"
@@ -54,6 +55,7 @@ func (d *daemon) newServer() (*api.Server, error) {
 		},
 		Routes: []api.Route{
 			{Pattern: "POST /api/v1/emit", Handler: emits, Intake: true},
+			{Pattern: "/replica/{name}", Handler: proxycheck.Handler(d.replicas), Open: auth.OpenReplica},
 			{Pattern: "GET /metrics", Handler: d.metricsHandler(), Open: auth.OpenMetrics},
 		},
 	}
