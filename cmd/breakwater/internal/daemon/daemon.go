@@ -144,7 +144,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	d.warnAbsent()
 	d.owned.Go(func() { d.guard(ending) })
-	d.ready(ln)
+	d.ready(ctx, ln)
 	err = d.serve(ctx, failed)
 	return errors.Join(err, d.stop()) //nolint:contextcheck // it begins when ctx has ended
 }
@@ -170,14 +170,14 @@ func listenFault(at string, err error) string {
 func (d *daemon) words(err error) error { return errors.New(d.redact.Text(err.Error())) }
 
 // ready tells everybody.
-func (d *daemon) ready(ln net.Listener) {
+func (d *daemon) ready(ctx context.Context, ln net.Listener) {
 	d.unready.Store(nil)
 	scheme := "http"
 	if d.Config.Daemon.Auth.TLS.Cert != "" {
 		scheme = "https"
 	}
 	fmt.Fprintf(d.Out, "breakwater: ready: %s://%s\n", scheme, ln.Addr())
-	d.log.LogAttrs(context.Background(), slog.LevelInfo, "ready",
+	d.log.LogAttrs(ctx, slog.LevelInfo, "ready",
 		slog.String("address", ln.Addr().String()), slog.String("config_hash", d.Config.Hash), slog.String("serves", d.summary()))
 	d.tellManager(d.notify.Ready(d.summary()))
 }
