@@ -301,6 +301,7 @@ func every(ctx context.Context, d time.Duration, do func()) {
 
 // write commits the counter through HAProxy's port for writes.
 func (r *rig) write(ctx context.Context, t *testing.T) {
+	t.Helper()
 	conn, err := pgx.ConnectConfig(ctx, r.through(t, "5434"))
 	if err != nil {
 		t.Errorf("the writer: %v", err)
