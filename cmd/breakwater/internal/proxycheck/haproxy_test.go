@@ -45,6 +45,14 @@ func TestHAProxyEjectsByOurBreaker(t *testing.T) {
 	fleettest.Eventually(t, "r1 has answered again", func() bool { return r.answered(up, r.now())[r.port("r1")] > 0 })
 	stop()
 	transactions := wait()
+	r.end()
+	fleettest.Eventually(t, "nothing is up where our checks do not answer", func() bool {
+		all := r.servers("replicas")
+		return len(all) == 3 && !all["r1"].up && !all["r2"].up && !all["r3"].up
+	})
+	if !r.servers("by-agent")["r1"].up {
+		t.Error("an agent that is gone takes its server down: then docs/proxies.md may say so")
+	}
 
 	for backend, at := range down {
 		if at > opened+interval+grace {

@@ -51,6 +51,7 @@ type rig struct {
 	pg    *fleet.Fleet
 	db    *pgxread.DB
 	stats string         // HAProxy's socket
+	end   func()         // of our checks, as if this process had died
 	ports map[string]int // those of the example
 	bin   string         // where pgbench is
 	base  time.Time
@@ -140,7 +141,11 @@ func (r *rig) startHAProxy(t *testing.T) {
 	mux.Handle("/replica/{name}", Handler(set))
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
-	_, agent := serve(t, AgentConfig{Set: set})
+	a, agent := serve(t, AgentConfig{Set: set})
+	r.end = func() {
+		web.Close()
+		_ = a.Close()
+	}
 	_, agentPort, err := net.SplitHostPort(agent)
 	fleettest.Must(t, err)
 
