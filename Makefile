@@ -21,9 +21,10 @@ help: ## List the targets
 check: build test lint ## Build, test and lint every module
 
 .PHONY: deps
-deps: ## Install what the tests need (the PostgreSQL server, promtool), or say how
+deps: ## Install what the tests need (the PostgreSQL server, promtool, HAProxy), or say how
 	@tools/install-postgres.sh
 	@tools/install-promtool.sh
+	@tools/install-haproxy.sh
 
 .PHONY: build
 build: ## Compile every module of the workspace

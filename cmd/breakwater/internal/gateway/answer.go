@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/breakwater-go/breakwater/emit"
 	"github.com/breakwater-go/breakwater/internal/cloudevent"
@@ -89,7 +90,7 @@ func wordsOf(err error) string {
 }
 
 // refusal is the answer to an event that was not taken by all of its consumers. What another try may help is told before what it cannot.
-func refusal(t emit.Trigger, err error) answer {
+func (e emitter) refusal(t emit.Trigger, err error) answer {
 	a := answer{ID: t.ID}
 	bad, isBad := errors.AsType[*cloudevent.InvalidError](err)
 	_, isSent := errors.AsType[*emit.Error](err)
@@ -114,7 +115,8 @@ func refusal(t emit.Trigger, err error) answer {
 		a.Status, a.Error = http.StatusServiceUnavailable, "it could neither be delivered nor stored for some consumer: send it again later, with the same id"
 	default: // all else was checked before
 		a.Status, a.Error = http.StatusBadRequest, "its priority is not known"
-		a.Fields = []field{{priority, t.Priority, "it is none of the priorities that are configured", "leave it out, or give one of those"}}
+		names := strings.Join(e.router.Config().Priorities, ", ")
+		a.Fields = []field{{priority, t.Priority, "it is none of the priorities that are configured", "leave it out, or give one of " + names}}
 	}
 	return a
 }

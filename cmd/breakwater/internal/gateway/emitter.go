@@ -28,7 +28,7 @@ type emitter struct {
 func (e emitter) event(ctx context.Context, item cloudevent.Item) answer {
 	t := item.Trigger
 	if item.Err != nil {
-		return refusal(t, item.Err)
+		return e.refusal(t, item.Err)
 	}
 	if t.Priority = t.Attributes[priority]; t.Priority != "" {
 		t.Attributes = maps.Clone(t.Attributes)
@@ -43,11 +43,11 @@ func (e emitter) event(ctx context.Context, item cloudevent.Item) answer {
 		return answer{Status: http.StatusAccepted, ID: receipt.ID, Handover: e.weaker, Consumers: consumers(&receipt)}
 	}
 	if unsent, ok := errors.AsType[*emit.Error](err); ok {
-		a := refusal(t, err)
+		a := e.refusal(t, err)
 		a.Consumers = consumers(&unsent.Receipt)
 		return a
 	}
-	return refusal(t, err)
+	return e.refusal(t, err)
 }
 
 // batch emits events, several at once, those of one key one after the other.

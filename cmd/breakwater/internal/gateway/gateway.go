@@ -140,7 +140,7 @@ func parse(h http.Header, body []byte) cloudevent.Item {
 func (g *Gateway) serveBatch(ctx context.Context, w http.ResponseWriter, e emitter, body []byte) {
 	items, err := cloudevent.Batch(body, g.config.MaxBatch)
 	if err != nil {
-		a := refusal(emit.Trigger{}, err)
+		a := e.refusal(emit.Trigger{}, err)
 		write(w, a.Status, a)
 		return
 	}

@@ -241,6 +241,14 @@ func TestBadEvents(t *testing.T) {
 	}
 }
 
+// A priority that is none is told with those that there are.
+func TestPriorityIsToldWithThoseThereAre(t *testing.T) {
+	url := serve(t, of(newRouter(t, emit.Consumer{Name: "billing", Sink: &taker{}})))
+	if got := post(t, url, oneType, event("1", `"priority":"urgent"`)); !strings.Contains(got.text, "give one of compliance, normal, idle-ping") {
+		t.Errorf("got %s", got.text)
+	}
+}
+
 func TestNobodyOrNoPost(t *testing.T) {
 	url := serve(t, Config{Router: func() *emit.Router { return nil }})
 	if got := post(t, url, oneType, event("1")); got.status != 404 || !strings.Contains(got.text, "no consumers are configured") {
