@@ -1,11 +1,14 @@
 package prombreakwater
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/emit"
@@ -104,11 +107,17 @@ func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var parts Parts
 		p, registry := newTestCollector(t, Config{Parts: func() Parts { return parts }})
-		r1 := &server{name: "r1", replica: true}
-		set := newTestSet(t, p.Replicas(replica.Observer{}), r1)
+		r1, told := &server{name: "r1", replica: true}, 0
+		set := newTestSet(t, p.Replicas(replica.Observer{OnTransition: func(breaker.Transition) { told++ }}), r1)
 		parts.Set = set
 		set.Breaker("r1").Trip(breaker.Reason{Rule: "lag"})
-		scrapeOf(t, registry).want(t, `replica_breaker_trips_total{reason="lag",replica="r1"}`, "1")
+		set.Breaker("r1").Force(breaker.ForcedClosed, "")
+		s := scrapeOf(t, registry)
+		s.want(t, `replica_breaker_trips_total{reason="lag",replica="r1"}`, "1")
+		s.wantNone(t, `replica_breaker_trips_total{reason="forced"`) // to forced_closed is no trip
+		if told != 2 {
+			t.Errorf("the observer that was wrapped was told of %d transitions, want 2", told)
+		}
 		if err := set.Remove("r1"); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +170,54 @@ func TestCountersStay(t *testing.T) {
 		s = scrapeOf(t, registry)
 		s.want(t, `breakwater_emit_total{consumer="ledger",outcome="delivered"}`, "15")
 		s.wantNone(t, "mailer")
+
+		// What is gone is forgotten: it begins anew if it comes back.
+		parts.Router = newTestRouter(t, p.Emits(emit.Observer{}), sick.consumer("mailer"))
+		s = scrapeOf(t, registry)
+		s.want(t, `breakwater_emit_total{consumer="mailer",outcome="stored"}`, "0")
+		s.wantNone(t, "breakwater_breaker_transitions_total")
+		for range 2 {
+			parts.Router.Emit(t.Context(), emit.Trigger{Type: "order.paid"})
+		}
+		scrapeOf(t, registry).want(t, `trip_count{consumer="mailer"}`, "1")
+		parts.Router = nil
+		scrapeOf(t, registry)
+		parts.Router = newTestRouter(t, p.Emits(emit.Observer{}), sick.consumer("mailer"))
+		scrapeOf(t, registry).want(t, `trip_count{consumer="mailer"}`, "0")
 	})
+}
+
+// TestCarry: a count that is read a little ahead, or begins anew at 2^32, does not go back either.
+func TestCarry(t *testing.T) {
+	t.Parallel()
+	c := newCarry()
+	for i, step := range []struct {
+		owner, v int
+		want     float64
+	}{{1, 5, 5}, {1, 4, 5}, {1, 7, 7}, {2, 0, 7}, {2, 3, 10}} {
+		if got := c.count("x", step.owner, float64(step.v)); got != step.want {
+			t.Errorf("step %d: got %v, want %v", i, got, step.want)
+		}
+	}
+	c.countModulo("y", 1, 1<<32-2)
+	if got := c.countModulo("y", 1, 3); got != 1<<32+3 {
+		t.Errorf("after 2^32: got %v, want %v", got, 1<<32+3)
+	}
+}
+
+// TestReload: the newest reading is told, and since when the settings hold.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	reload, registry := NewReload(), prometheus.NewPedanticRegistry()
+	registry.MustRegister(reload)
+	reload.Done(time.Unix(1700000000, 0), nil)
+	reload.Done(time.Unix(1700000060, 0), errors.New("trip is -1s: use more than 0"))
+	s := scrapeOf(t, registry)
+	s.want(t, "breakwater_config_last_reload_successful", "0")
+	s.want(t, "breakwater_config_last_reload_success_timestamp_seconds", "1.7e+09")
+	s.want(t, `breakwater_config_reloads_total{outcome="failure"}`, "1")
+	reload.Done(time.Unix(1700000120, 0), nil)
+	scrapeOf(t, registry).want(t, "breakwater_config_last_reload_successful", "1")
 }
 
 // TestEmittedIsTheSum: what moves out of the dead letters takes nothing from a counter (REQ-E14).
@@ -208,8 +264,13 @@ func TestEmittedIsTheSum(t *testing.T) {
 			t.Fatal(err)
 		}
 		look()
-		scrapeOf(t, registry).want(t, `breakwater_emit_total{consumer="mailer",outcome="delivered"}`, "0")
-		scrapeOf(t, registry).want(t, `breakwater_dead_letters_discarded_total{consumer="mailer"}`, "1")
+		s := scrapeOf(t, registry)
+		for outcome, want := range map[string]string{"delivered": "0", "stored": "6", "shed": "1", "refused": "0"} { // as each emit said
+			s.want(t, fmt.Sprintf(`breakwater_emit_total{consumer="mailer",outcome=%q}`, outcome), want)
+		}
+		s.want(t, `breakwater_dead_letters_discarded_total{consumer="mailer"}`, "1")
+		s.want(t, `breakwater_dead_letters_evicted_total{consumer="mailer"}`, "2")
+		s.want(t, `breakwater_dead_letters_replayed_total{consumer="mailer"}`, "3")
 	})
 }
 

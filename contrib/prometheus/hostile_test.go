@@ -57,6 +57,9 @@ func TestHostile(t *testing.T) {
 			}
 		}
 		s.want(t, `circuit_breaker_state{name="a"}`, "2") // the consumer's: the other one has its scope before it
+		if !strings.Contains(s.text, `replica_breaker_state{replica="r\"1\n`+"\uFFFD"+`\\é`) {
+			t.Error("the replica whose name is no UTF-8 is not told")
+		}
 		if s.series["breakwater_scrape_dropped_series"] == "0" {
 			t.Error("no series was dropped, want those of the names that look alike")
 		}

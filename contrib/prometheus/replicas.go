@@ -112,9 +112,6 @@ func (c *Collector) readTrips(r *report, name string) {
 
 // tellsLag tells whether Lo is a measurement: the samples are of a replica of this primary.
 func tellsLag(n *replica.NodeStats) bool {
-	if n.LastRun.IsZero() {
-		return false
-	}
 	switch n.Condition {
 	case replica.Fit, replica.Late, replica.Stale, replica.UnknownPrimary:
 		return true

@@ -139,9 +139,7 @@ func panels(t *testing.T) []panel {
 // TestDashboard: it has its rows, and Prometheus parses each of its expressions.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	type line struct{ Record, Expr string }
-	var titles []string
-	var lines []line
+	var titles, exprs []string
 	for _, p := range panels(t) {
 		if p.Type == "row" {
 			titles = append(titles, p.Title)
@@ -151,21 +149,64 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("panel %q: it lacks an expression or a description", p.Title)
 		}
 		for _, target := range p.Targets {
-			lines = append(lines, line{"panel", strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")})
+			exprs = append(exprs, target.Expr)
 		}
 	}
 	if got, want := strings.Join(titles, ", "), "At a glance, Replicas, Read path, Consumers, Dead letters, The daemon"; got != want {
 		t.Errorf("rows: got %s, want %s", got, want)
 	}
-	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "panels", "rules": lines}}})
+	parses(t, exprs)
+}
+
+// TestMetricsPage: docs/metrics.md tells of each metric that there is, and its expressions parse and use what there is.
+func TestMetricsPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := exported(t)
+	for name, labels := range s {
+		if name == "up" || strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasSuffix(name, "_bucket") {
+			continue
+		}
+		shown := name
+		if len(labels) > 0 {
+			shown += "{" + strings.Join(labels, ",") + "}"
+		}
+		if !strings.Contains(string(page), "`"+shown+"`") {
+			t.Errorf("docs/metrics.md does not tell of %s", shown)
+		}
+	}
+	var exprs []string
+	for line := range strings.Lines(string(page)) {
+		if expr, ok := strings.CutPrefix(line, "    "); ok && !strings.HasPrefix(expr, "breakwater assets") {
+			exprs = append(exprs, expr)
+			for _, fault := range s.faults(expr) {
+				t.Errorf("docs/metrics.md: %s in %s", fault, expr)
+			}
+		}
+	}
+	parses(t, exprs)
+}
+
+// parses has promtool parse expressions.
+func parses(t *testing.T, exprs []string) {
+	t.Helper()
+	type line struct{ Record, Expr string }
+	var lines []line
+	for _, expr := range exprs {
+		lines = append(lines, line{"parsed", strings.ReplaceAll(expr, "$__rate_interval", "5m")})
+	}
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "parsed", "rules": lines}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "panels.yml"), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "rules.yml"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := promtool(t, dir, "check", "rules", "--lint=none", "panels.yml"); err != nil {
+	if out, err := promtool(t, dir, "check", "rules", "--lint=none", "rules.yml"); err != nil {
 		t.Errorf("promtool check rules: %v\n%s", err, out)
 	}
 }
