@@ -106,6 +106,13 @@ lab: ## A real primary with three replicas, traffic, and a live table
 	go build -o $(BIN)/breakwater ./cmd/breakwater
 	$(BIN)/breakwater lab
 
+SOAK_FOR ?= 10m
+
+.PHONY: soak
+soak: deps ## The daemon for SOAK_FOR with a real fleet, emits, clients, reloads and faults; prints what it judged
+	go build -o $(BIN)/breakwater ./cmd/breakwater
+	go run ./cmd/breakwater/internal/soak --binary $(BIN)/breakwater --for $(SOAK_FOR)
+
 .PHONY: ci
 ci: ## Everything that CI runs
 	.ci/run
