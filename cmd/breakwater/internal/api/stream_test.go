@@ -278,8 +278,8 @@ func TestStreamEndsWithAllOfIt(t *testing.T) {
 			go s.Handler().ServeHTTP(out, r)
 			synctest.Wait() // it waits for an event
 			out.holds = make(chan struct{})
-			h.Publish(Event{Kind: KindAction, Text: "one"})
-			synctest.Wait() // it writes that
+			time.Sleep(tickEvery)
+			synctest.Wait() // it writes the status
 			h.Publish(Event{Kind: KindStop, Text: "the process ends"})
 			time.AfterFunc(time.Millisecond, func() { close(out.holds) })
 			s.Close()
