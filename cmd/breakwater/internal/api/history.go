@@ -53,11 +53,11 @@ func (h *history) current() (frame []byte, n int, ticked <-chan struct{}) {
 	return h.frame, h.n, h.ticked
 }
 
-// last returns up to that many statuses, compressed, oldest first.
+// last returns up to that many statuses, historySize at most, compressed, oldest first.
 func (h *history) last(seconds int) (packed [][]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := h.n - min(seconds, h.n, historySize); i < h.n; i++ {
+	for i := h.n - min(seconds, h.n); i < h.n; i++ {
 		packed = append(packed, h.kept[i%historySize])
 	}
 	return packed

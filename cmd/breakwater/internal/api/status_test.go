@@ -88,6 +88,15 @@ func TestStatusDegraded(t *testing.T) {
 // Changes that an operator makes at the same time are all in force afterwards.
 func TestChangesTogether(t *testing.T) {
 	w := newWorld(t)
+	for i := range 200 {
+		var both sync.WaitGroup
+		both.Go(func() { _ = w.std.Budget(new(float64(1+i)), nil) })
+		both.Go(func() { _ = w.std.Budget(nil, new(1+i)) })
+		both.Wait()
+		if b := w.parts.Path.Config().Budget; b.Rate != float64(1+i) || b.Burst != 1+i {
+			t.Fatalf("got %+v, want both changes of round %d", b, i)
+		}
+	}
 	var all sync.WaitGroup
 	for _, change := range []func() error{
 		func() error { return w.std.Budget(new(300.0), nil) },
@@ -133,6 +142,15 @@ func TestChangeLeavesTheRest(t *testing.T) {
 	}
 }
 
+// reloaded is a Source whose file had a fault.
+type reloaded struct{ *Standard }
+
+func (r reloaded) Status() Status {
+	st := r.Standard.Status()
+	st.Reload = &Reload{Error: "bad: " + secret}
+	return st
+}
+
 // What everything says of a run in which the secret was in errors and in payloads: nowhere is it said (REQ-O4).
 func TestSecretsStayHere(t *testing.T) {
 	w := newWorld(t)
@@ -143,7 +161,10 @@ func TestSecretsStayHere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := w.serve(func(c *Config) { c.Ready = func() error { return errors.New("not ready: " + secret) } })
+	s := w.serve(func(c *Config) {
+		c.Source = reloaded{w.std}
+		c.Ready = func() error { return errors.New("not ready: " + secret) }
+	})
 	h := s.Handler()
 	for _, target := range []string{
 		"/readyz", "/api/v1/status", "/api/v1/history", "/api/v1/export", "/api/v1/dead-letters?consumer=ledger&payload=1",
