@@ -75,6 +75,11 @@ fuzz: ## Each fuzz target for FUZZTIME
 	  { grep -ho "^func Fuzz[A-Za-z0-9_]*" $$d/*_test.go 2>/dev/null || true; } | sed 's/func //' | while read -r f; do \
 	    echo "fuzz $$f in $$d"; (cd $$d && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done; done
 
+.PHONY: fuzz-http
+fuzz-http: ## The endpoints of operators and of emits: whatever anybody sends, for 5 minutes
+	cd cmd/breakwater && go test -run '^$$' -fuzz '^FuzzAdmin$$' -fuzztime 150s -fuzzminimizetime 10x ./internal/api
+	cd cmd/breakwater && go test -run '^$$' -fuzz '^FuzzEmit$$' -fuzztime 150s -fuzzminimizetime 10x ./internal/gateway
+
 .PHONY: bench
 bench: $(BIN)/benchstat deps ## Benchmarks, ten runs, summarised by benchstat
 	go test -run '^$$' -bench . -benchmem -count=10 -cpu 1,2 -timeout 120m work | tee bench.txt

@@ -54,8 +54,8 @@ func hasAttributes(h http.Header) bool {
 	return false
 }
 
-// leastRequest is what a request counts at least: its headers, its goroutine and its answer.
-const leastRequest = 4 << 10
+// leastRequest is what a request counts at least: its connection with its buffers, its headers, its goroutines and its answer.
+const leastRequest = 32 << 10
 
 // memory is what bodies take at once.
 type memory struct {
@@ -87,8 +87,7 @@ func (m *memory) give(n int64) {
 func (g *Gateway) read(w http.ResponseWriter, req *http.Request, limit int64) (body []byte, done func(), ok bool) {
 	length := req.ContentLength
 	if length > limit {
-		g.discard(w, req)
-		refuse(w, http.StatusRequestEntityTooLarge, tooLong(limit))
+		g.turnAway(w, req, http.StatusRequestEntityTooLarge, tooLong(limit))
 		return nil, nil, false
 	}
 	if length < 0 {
@@ -96,8 +95,7 @@ func (g *Gateway) read(w http.ResponseWriter, req *http.Request, limit int64) (b
 	}
 	n := max(length, leastRequest)
 	if !g.memory.take(n) {
-		g.discard(w, req)
-		refuse(w, http.StatusServiceUnavailable, "too many events are in work: send it again later")
+		g.turnAway(w, req, http.StatusServiceUnavailable, "too many events are in work: send it again later")
 		return nil, nil, false
 	}
 	body, err := g.receive(w, req, limit)
@@ -105,10 +103,10 @@ func (g *Gateway) read(w http.ResponseWriter, req *http.Request, limit int64) (b
 		g.memory.give(n)
 		status, text := explain(err)
 		if status == http.StatusRequestEntityTooLarge {
-			g.discard(w, req)
+			g.turnAway(w, req, status, text)
+		} else {
+			refuse(w, status, text)
 		}
-		w.Header().Set("Connection", "close") // what is left of the body is not waited for
-		refuse(w, status, text)
 		return nil, nil, false
 	}
 	return body, func() { g.memory.give(n) }, true
@@ -128,15 +126,14 @@ func (g *Gateway) receive(w http.ResponseWriter, req *http.Request, limit int64)
 	return body, err
 }
 
-// discard reads on, within bounds, so that a sender which writes its whole body before it reads is there to hear why it is refused. One that
-// asked before (Expect) has sent nothing.
-func (g *Gateway) discard(w http.ResponseWriter, req *http.Request) {
-	if req.Header.Get("Expect") != "" {
-		return
+// turnAway refuses a request whose body is not wanted. It reads on first, within bounds, so that a sender which writes its whole body before it
+// listens is there to hear why. One that asked before it sends (Expect) has sent nothing.
+func (g *Gateway) turnAway(w http.ResponseWriter, req *http.Request, status int, text string) {
+	if req.Header.Get("Expect") == "" {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.config.ReadTimeout))
+		_, _ = io.CopyN(io.Discard, req.Body, g.config.MaxBatchBody)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.config.ReadTimeout))
-	_, _ = io.CopyN(io.Discard, req.Body, g.config.MaxBatchBody)
-	w.Header().Set("Connection", "close")
+	refuse(w, status, text)
 }
 
 func explain(err error) (status int, text string) {

@@ -113,12 +113,22 @@ func TestDeliveryLongerThanTheBody(t *testing.T) {
 	}
 }
 
+// Who sends a large body before listening hears why it is not wanted.
+func TestTurnedAwayIsHeard(t *testing.T) {
+	url := serve(t, Config{Router: func() *emit.Router { return nil }})
+	for range 5 {
+		if got := post(t, url, "text/plain", strings.Repeat("x", 4<<20)); got.status != 404 {
+			t.Errorf("got %d %s", got.status, got.text)
+		}
+	}
+}
+
 // What bodies may take at once is bounded (REQ-D10): one that exceeds it is told to come again, whether its length is told or not, and the room is
 // given back.
 func TestMemoryIsBounded(t *testing.T) {
 	sink := newGate()
 	c := of(newRouter(t, patient(sink)))
-	c.MaxBody, c.MaxBatchBody, c.Memory = 6<<10, 6<<10, 6<<10
+	c.MaxBody, c.MaxBatchBody, c.Memory = 40<<10, 40<<10, 40<<10
 	url := serve(t, c)
 	first := make(chan reply, 1)
 	go func() { first <- post(t, url, oneType, event("1")) }()
@@ -138,7 +148,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if got := do(t, req); got.status != 202 {
 		t.Errorf("of no told length: got %d %s", got.status, got.text)
 	}
-	req, _ = http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.MultiReader(strings.NewReader(strings.Repeat(" ", 7<<10))))
+	req, _ = http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.MultiReader(strings.NewReader(strings.Repeat(" ", 41<<10))))
 	req.Header.Set("Content-Type", oneType)
 	if got := do(t, req); got.status != 413 {
 		t.Errorf("too long, of no told length: got %d %s", got.status, got.text)

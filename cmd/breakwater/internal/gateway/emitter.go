@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -30,10 +29,8 @@ func (e emitter) event(ctx context.Context, item cloudevent.Item) answer {
 	if item.Err != nil {
 		return e.refusal(t, item.Err)
 	}
-	if t.Priority = t.Attributes[priority]; t.Priority != "" {
-		t.Attributes = maps.Clone(t.Attributes)
-		delete(t.Attributes, priority)
-	}
+	t.Priority = t.Attributes[priority]
+	delete(t.Attributes, priority) // the map is of this event alone
 	send := e.router.Emit
 	if e.weaker {
 		send = e.router.HandOver

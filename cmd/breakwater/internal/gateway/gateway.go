@@ -23,7 +23,7 @@ type Config struct {
 	// MaxBatch is how many events a batch may have. Default: 1,000.
 	MaxBatch int
 	// Memory is how many bytes of bodies may be in work at once, MaxBatchBody at least; a request whose length is not told counts as one of the
-	// longest, and a short one as 4 KiB. What exceeds it is told to come again. What is read of a body takes at most six
+	// longest, and a short one as 32 KiB, so that there are 2,048 requests at most by default. What exceeds it is told to come again. What is read of a body takes at most six
 	// times as much besides, and its attributes up to 32 KiB an event. Default: 64 MiB.
 	Memory int64
 	// ReadTimeout bounds the wait for a body. Default: 10 s.
@@ -80,8 +80,8 @@ func (c *Config) check() error {
 	if c.MaxBatch < 1 {
 		fault("MaxBatch is %d: give a number of events above 0", c.MaxBatch)
 	}
-	if c.Memory < c.MaxBatchBody {
-		fault("Memory is %d: give MaxBatchBody, %d, or more, or no batch of that size can be taken", c.Memory, c.MaxBatchBody)
+	if least := max(c.MaxBatchBody, leastRequest); c.Memory < least {
+		fault("Memory is %d: give %d or more, or a batch of MaxBatchBody can never be taken", c.Memory, least)
 	}
 	if c.ReadTimeout < 0 {
 		fault("ReadTimeout is %v: give a time above 0", c.ReadTimeout)
@@ -93,22 +93,22 @@ func (c *Config) check() error {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "send events by POST")
+		g.turnAway(w, req, http.StatusMethodNotAllowed, "send events by POST")
 		return
 	}
 	router := g.config.Router()
 	if router == nil {
-		refuse(w, http.StatusNotFound, "no consumers are configured")
+		g.turnAway(w, req, http.StatusNotFound, "no consumers are configured")
 		return
 	}
 	weaker, ok := handover(req)
 	if !ok {
-		refuse(w, http.StatusBadRequest, "Breakwater-Handover, or handover in the URL, is not a boolean: send true or false")
+		g.turnAway(w, req, http.StatusBadRequest, "Breakwater-Handover, or handover in the URL, is not a boolean: send true or false")
 		return
 	}
 	kind := kindOf(req.Header)
 	if kind == unknown {
-		refuse(w, http.StatusUnsupportedMediaType, known)
+		g.turnAway(w, req, http.StatusUnsupportedMediaType, known)
 		return
 	}
 	limit := g.config.MaxBody

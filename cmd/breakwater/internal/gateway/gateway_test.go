@@ -165,6 +165,16 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// An empty priority is none, and no attribute.
+func TestEmptyPriority(t *testing.T) {
+	sink := &taker{}
+	url := serve(t, of(newRouter(t, emit.Consumer{Name: "billing", Sink: sink})))
+	post(t, url, oneType, event("1", `"priority":""`))
+	if got := sink.triggers(); len(got) != 1 || got[0].Priority != "" || len(got[0].Attributes) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // What is accepted is answered by consumer.
 func TestAccepted(t *testing.T) {
 	down := func(emit.Trigger) error { return errors.New("down, password secret") }
