@@ -47,7 +47,7 @@ func (e *exporter) Shutdown(ctx context.Context) error {
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	release := context.AfterFunc(e.over, cancel)
+	release := context.AfterFunc(e.over, cancel) //nolint:contextcheck // a second one that ends the sending
 	defer release()
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
