@@ -32,7 +32,7 @@ export function force(b, to) {
 const replicaFields = [
   ['trip_ms', 'Trip', 'ms', 'trip', 1], ['reenter_ms', 'Re-enter', 'ms', 'reenter', 10], ['breaches', 'Breaches in a row', '', 'breaches', 1],
   ['max_staleness_ms', 'Staleness limit', 'ms', 'max_staleness', 1], ['failures', 'Failures in a row', '', 'failures', 1],
-  ['open_base_ms', 'Open period, base', 'ms', 'open.base', 1], ['open_max_ms', 'Open period, longest', 'ms', 'open.max', 1],
+  ['open_base_ms', 'Open base', 'ms', 'open.base', 1], ['open_max_ms', 'Open longest', 'ms', 'open.max', 1],
 ];
 const consumerFields = [
   ['timeout_ms', 'Timeout', 'ms', 'timeout', 1], ['slow_ms', 'Slow', 'ms', 'slow', 1], ['bulkhead', 'Bulkhead', '', 'bulkhead', 1],
@@ -61,7 +61,7 @@ export function editor(b) {
     apply.disabled = faults.length > 0 || changes.length === 0;
     show(preview, h('strong', {}, 'What changes'), faults.map((f) => h('p', { class: 'fault' }, f)), !changes.length && h('p', { class: 'quiet' }, 'Nothing yet: change a value above.'),
       changes.map(([key, label, unit]) => h('p', {}, `${label}: `, h('del', {}, shown(before[key], unit)), ' → ', h('ins', {}, shown(now[key], unit)))),
-      !faults.length && effects(b, before, now).map((words) => h('p', { class: 'quiet' }, words)));
+      changes.length > 0 && !faults.length && effects(b, before, now).map((words) => h('p', { class: 'quiet' }, words)));
   }
   async function go(event) {
     event.preventDefault();
@@ -84,7 +84,7 @@ function check(fields, now) {
   const faults = fields.filter(([key, , unit, , least]) => (now[key] === null ? !mayBeNever.has(key) : !(now[key] >= least) || (unit === '' && !Number.isInteger(now[key]))))
     .map(([, label, unit, , least]) => `${label}: give ${unit ? `at least ${least} ${unit}` : `a whole number of at least ${least}`}`);
   if (now.trip_ms && now.reenter_ms > now.trip_ms) faults.push('Re-enter: give at most trip');
-  if (now.open_base_ms > now.open_max_ms) faults.push('Open period, longest: give at least base');
+  if (now.open_base_ms > now.open_max_ms) faults.push('Open longest: give at least base');
   if (now.slow_ms > now.timeout_ms) faults.push('Slow: give at most timeout');
   return faults;
 }

@@ -2,7 +2,7 @@
 import { toast } from './ask.js';
 import { request } from './api.js';
 import { attr, byId, h, show, text } from './dom.js';
-import { date, plural } from './format.js';
+import { date, duration } from './format.js';
 import { icon } from './icons.js';
 import { setUI, store, tell, time } from './store.js';
 import { retry, stop } from './stream.js';
@@ -66,31 +66,32 @@ function check(run) {
 }
 
 function openAs(name, run) {
-  const from = time(run.history[0]);
-  const to = time(run.history.at(-1));
+  clearInterval(playing);
   stop();
-  store.recorded = { name, file: run, history: run.history, events: run.events ?? [], at: to };
-  drawBar(name, from, to);
+  store.recorded = { name, file: run, history: run.history, events: run.events ?? [], at: 0 };
   setUI({ paused: 0, select: '' });
-  tell('replay');
+  drawBar(name, run.history);
 }
 
 let playing = 0;
 
-function drawBar(name, from, to) {
+// drawBar has the scrubber: from status to status.
+function drawBar(name, run) {
   const el = byId('recorded');
+  const last = run.length - 1;
   const when = h('output', { class: 'small' });
-  const scrubber = h('input', { type: 'range', id: 'scrubber', min: from, max: to, step: 250, value: to, 'aria-label': 'Moment of the run', oninput: () => go(Number(scrubber.value)) });
+  const scrubber = h('input', { type: 'range', id: 'scrubber', min: 0, max: last, step: 1, value: last, 'aria-label': 'Moment of the run', oninput: () => go(Number(scrubber.value)) });
   const play = h('button', { type: 'button', class: 'tiny', 'aria-pressed': 'false', onclick: toggle }, icon('play'), 'Play');
   el.hidden = false;
-  show(el, h('div', { class: 'bar' }, h('strong', {}, 'RECORDED'), h('span', { class: 'small' }, `${name}, ${plural(Math.round((to - from) / 1000), 'second')}`), play, scrubber, when,
+  show(el, h('div', { class: 'bar' }, h('strong', {}, 'RECORDED'), h('span', { class: 'small' }, `${name}, ${duration(time(run[last]) - time(run[0]))}`), play, scrubber, when,
     h('button', { type: 'button', class: 'tiny', id: 'close-run', onclick: close }, 'Back to live')));
-  go(to);
+  go(last);
 
-  function go(at) {
-    store.recorded.at = at;
-    text(when, date(at));
-    attr(scrubber, 'aria-valuetext', date(at));
+  function go(i) {
+    scrubber.value = i;
+    store.recorded.at = time(run[i]);
+    text(when, date(store.recorded.at));
+    attr(scrubber, 'aria-valuetext', date(store.recorded.at));
     tell('replay');
   }
   function toggle() {
@@ -98,13 +99,12 @@ function drawBar(name, from, to) {
     const starting = play.getAttribute('aria-pressed') === 'false';
     attr(play, 'aria-pressed', String(starting));
     show(play, icon(starting ? 'pause' : 'play'), starting ? 'Pause' : 'Play');
-    if (starting && Number(scrubber.value) >= to) scrubber.value = from;
-    if (starting) playing = setInterval(step, 250);
+    if (starting && Number(scrubber.value) === last) go(0);
+    if (starting) playing = setInterval(step, 250); // four times as fast as it was
   }
   function step() {
-    scrubber.value = Number(scrubber.value) + 1000; // four times as fast as it was
-    go(Number(scrubber.value));
-    if (Number(scrubber.value) >= to) toggle();
+    go(Math.min(last, Number(scrubber.value) + 1));
+    if (Number(scrubber.value) === last) toggle();
   }
 }
 
