@@ -43,19 +43,19 @@ func TestExpectations(t *testing.T) {
 		t.Fatalf("a good run: got %q", check.Failed)
 	}
 	for want, change := range map[string]func(*summary){
-		"1 triggers are lost":           func(s *summary) { s.Lost = 1 },
-		"only 20000 emits":              func(s *summary) { s.Emits, s.Acked = 20000, 20000 },
-		"1 of 30000 emits were not":     func(s *summary) { s.Acked-- },
-		"the faults did nothing":        func(s *summary) { s.Replayed = 0 },
-		"2 transitions and 0 gaps":      func(s *summary) { s.MissingTransitions = 2 },
-		"0 transitions and 1 gaps":      func(s *summary) { s.Gaps = 1 },
-		"3 of 6 clients that read": func(s *summary) { s.CutOff = 3 },
-		"1 clients that read were cut":  func(s *summary) { s.Reconnects = 1 },
-		"an emit took 5000 ms":          func(s *summary) { s.EmitMaxMS = 5000 },
-		"a transition took 5000 ms":     func(s *summary) { s.TransitionMaxMS = 5000 },
-		"of 5 reloads 4 were taken":     func(s *summary) { s.ReloadsTaken = 4 },
-		"memory grew":                   func(s *summary) { s.MemoryLastQuarter = 106 },
-		"goroutines grew":               func(s *summary) { s.GoroutinesLastQuarter = 111 },
+		"1 triggers are lost":          func(s *summary) { s.Lost = 1 },
+		"only 20000 emits":             func(s *summary) { s.Emits, s.Acked = 20000, 20000 },
+		"1 of 30000 emits were not":    func(s *summary) { s.Acked-- },
+		"the faults did nothing":       func(s *summary) { s.Replayed = 0 },
+		"2 transitions and 0 gaps":     func(s *summary) { s.MissingTransitions = 2 },
+		"0 transitions and 1 gaps":     func(s *summary) { s.Gaps = 1 },
+		"3 of 6 clients that read":     func(s *summary) { s.CutOff = 3 },
+		"1 clients that read were cut": func(s *summary) { s.Reconnects = 1 },
+		"an emit took 5000 ms":         func(s *summary) { s.EmitMaxMS = 5000 },
+		"a transition took 5000 ms":    func(s *summary) { s.TransitionMaxMS = 5000 },
+		"of 5 reloads 4 were taken":    func(s *summary) { s.ReloadsTaken = 4 },
+		"memory grew":                  func(s *summary) { s.MemoryLastQuarter = 106 },
+		"goroutines grew":              func(s *summary) { s.GoroutinesLastQuarter = 111 },
 	} {
 		bad := good
 		change(&bad)

@@ -45,7 +45,7 @@ func run(ctx context.Context, o options) (sum *summary, err error) {
 	if s.dir, err = os.MkdirTemp("", "breakwater-soak-"); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(s.dir) //nolint:errcheck // it is in the system's directory for such
+	defer os.RemoveAll(s.dir)                            //nolint:errcheck // it is in the system's directory for such
 	defer func() { err = errors.Join(err, s.close()) }() //nolint:contextcheck // it is for after ctx
 	if err := s.start(ctx); err != nil {
 		return nil, err
