@@ -17,7 +17,9 @@ import (
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/eventlog"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/flight"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/systemd"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/telemetry"
 	prombreakwater "github.com/breakwater-go/breakwater/contrib/prometheus"
 )
 
@@ -50,6 +52,8 @@ type daemon struct {
 	log       *slog.Logger
 	level     slog.LevelVar
 	pulse     *pulse
+	spans     *telemetry.Telemetry // nil: none
+	flight    *flight.Recorder     // nil: none
 	observers observers
 
 	parts   parts    // of Run's goroutine
@@ -76,6 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer d.closeTraces()
 	return d.run(ctx)
 }
 
@@ -96,10 +101,13 @@ func newDaemon(o Options) (*daemon, error) {
 	if d.metrics, err = prombreakwater.New(d.metricsConfig()); err != nil {
 		return nil, err
 	}
-	d.observers = d.newObservers()
 	if d.notify, err = systemd.New(o.Getenv); err != nil {
 		return nil, err
 	}
+	if err := d.openTraces(); err != nil {
+		return nil, err
+	}
+	d.observers = d.newObservers()
 	return d, nil
 }
 
@@ -124,6 +132,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		d.owned.Wait()
 	}()
 	d.owned.Go(func() { eventlog.Run(ending, d.hub, d.log) })
+	if d.flight != nil {
+		d.owned.Go(func() { d.flight.Run(ending, d.hub) })
+	}
 	defer d.closeServer() //nolint:contextcheck // it is for after ctx
 	ln, err := d.listen(ctx)
 	if err != nil {

@@ -32,6 +32,7 @@ type observers struct {
 	path     readpath.Observer
 	emits    emit.Observer
 	letters  boltletters.Observer
+	consumer func(emit.Consumer) emit.Consumer // puts spans around its deliveries
 }
 
 // open starts the parts, those that take emits first: published is called as they come. After an error those that were started still run.
@@ -76,7 +77,7 @@ func (p *parts) openEmits(ctx context.Context, c *config.Config, o *observers) (
 	if err != nil {
 		return c.Place("dead_letters", fmt.Sprintf("cannot be opened: %v", err))
 	}
-	lanes, sinks, err := p.lanes(c)
+	lanes, sinks, err := p.lanes(c, o)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func openBolt(ctx context.Context, c boltletters.Config) (emit.DeadLetters, erro
 }
 
 // lanes is what a Router is to have. Sinks that stay as they are keep their connections.
-func (p *parts) lanes(c *config.Config) (emit.Config, map[config.Sink]*httpsink.Sink, error) {
+func (p *parts) lanes(c *config.Config, o *observers) (emit.Config, map[config.Sink]*httpsink.Sink, error) {
 	lanes := c.Emit()
 	sinks := map[config.Sink]*httpsink.Sink{}
 	for i := range lanes.Consumers {
@@ -115,6 +116,7 @@ func (p *parts) lanes(c *config.Config) (emit.Config, map[config.Sink]*httpsink.
 		}
 		sinks[key] = sink
 		lanes.Consumers[i].Sink = sink
+		lanes.Consumers[i] = o.consumer(lanes.Consumers[i])
 	}
 	return lanes, sinks, nil
 }

@@ -157,7 +157,7 @@ func (d *daemon) consumerChange(next *config.Config) change {
 	return change{
 		"consumers",
 		func() error {
-			lanes, with, err := d.parts.lanes(next)
+			lanes, with, err := d.parts.lanes(next, &d.observers)
 			if err != nil {
 				return err
 			}

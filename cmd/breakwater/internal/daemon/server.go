@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/gateway"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/proxycheck"
@@ -36,7 +37,7 @@ func (s source) Status() api.Status {
 }
 
 func (d *daemon) newServer() (*api.Server, error) {
-	emits, err := gateway.New(gateway.Config{Router: func() *emit.Router { return d.running.Load().Router }})
+	emits, err := gateway.New(gateway.Config{Router: func() *emit.Router { return d.running.Load().Router }, Tracer: d.spans.Tracer()})
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,9 @@ func (d *daemon) newServer() (*api.Server, error) {
 			{Pattern: "/replica/{name}", Handler: proxycheck.Handler(d.replicas), Open: auth.OpenReplica},
 			{Pattern: "GET /metrics", Handler: d.metricsHandler(), Open: auth.OpenMetrics},
 		},
+	}
+	if d.flight != nil {
+		c.Routes = append(c.Routes, d.flight.Routes()...)
 	}
 	if auth.Bearer != "" {
 		c.Token = func() string { return string(d.inForce.Load().Daemon.Auth.Bearer) }
@@ -114,9 +118,17 @@ func (d *daemon) metricsHandler() http.Handler {
 // newObservers count first, then tell the hub.
 func (d *daemon) newObservers() observers {
 	nodes := d.hub.Replicas()
-	nodes.OnSample = func(s replica.Sample) { d.pulse.heard(s) }
+	nodes.OnSample = d.pulse.heard
+	if span := d.spans.Tracer().OnTransition(api.ScopeReplica); span != nil {
+		tell := nodes.OnTransition
+		nodes.OnTransition = func(t breaker.Transition) {
+			tell(t)
+			span(t)
+		}
+	}
 	return observers{
 		replicas: d.metrics.Replicas(nodes), path: d.metrics.Path(pathName, d.hub.Path()), emits: d.metrics.Emits(d.hub.Consumers()),
+		consumer: d.spans.Tracer().Consumer,
 		letters: boltletters.Observer{
 			Quarantined:  func(q boltletters.Quarantine) { d.hub.Fault("dead letters: quarantine "+q.Path, q.Err) },
 			BadRecord:    func(b boltletters.BadRecord) { d.hub.Fault("dead letters: unreadable letter of "+b.Consumer, b.Err) },

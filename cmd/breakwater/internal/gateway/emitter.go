@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	otelbreaker "github.com/breakwater-go/breakwater/contrib/otel"
 	"github.com/breakwater-go/breakwater/emit"
 	"github.com/breakwater-go/breakwater/internal/cloudevent"
 )
@@ -20,6 +21,7 @@ const parallel = 8
 // An emitter emits the events of one request.
 type emitter struct {
 	router *emit.Router
+	tracer *otelbreaker.Tracer // nil: none
 	weaker bool // HandOver in place of Emit
 }
 
@@ -31,11 +33,11 @@ func (e emitter) event(ctx context.Context, item cloudevent.Item) answer {
 	}
 	t.Priority = t.Attributes[priority]
 	delete(t.Attributes, priority) // the map is of this event alone
-	send := e.router.Emit
+	send := e.tracer.Emit
 	if e.weaker {
-		send = e.router.HandOver
+		send = e.tracer.HandOver
 	}
-	receipt, err := send(ctx, t)
+	receipt, err := send(ctx, e.router, t)
 	if err == nil {
 		return answer{Status: http.StatusAccepted, ID: receipt.ID, Handover: e.weaker, Consumers: consumers(&receipt)}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	otelbreaker "github.com/breakwater-go/breakwater/contrib/otel"
 	"github.com/breakwater-go/breakwater/emit"
 	"github.com/breakwater-go/breakwater/internal/cloudevent"
 )
@@ -28,6 +29,8 @@ type Config struct {
 	Memory int64
 	// ReadTimeout bounds the wait for a body. Default: 10 s.
 	ReadTimeout time.Duration
+	// Tracer makes a span of each emit. Default: none.
+	Tracer *otelbreaker.Tracer
 }
 
 // patience bounds the emits of one request: what is left of a batch then is stored without a try to deliver it.
@@ -123,7 +126,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	// The sender may go away: it is told nothing then, and nothing that it sent is lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), patience)
 	defer cancel()
-	e := emitter{router: router, weaker: weaker}
+	e := emitter{router: router, tracer: g.config.Tracer, weaker: weaker}
 	if kind == batch {
 		g.serveBatch(ctx, w, e, body)
 		return
