@@ -63,7 +63,7 @@ func (a Auth) Server() (*tls.Config, error) {
 type Tracing struct {
 	Endpoint    string  // "": nowhere
 	Headers     Secret  // "key=value,key=value"
-	SampleRatio float64 // default 1
+	SampleRatio float64 // default 0.1
 	Insecure    bool
 	Timeout     time.Duration // default 10s
 }
@@ -107,7 +107,7 @@ func (d DeadLetters) Ring() emit.RingConfig {
 
 func (r *reader) daemon(c *Config) []field {
 	d := &c.Daemon
-	d.Listen, d.PublishedNames, d.Tracing, d.Log = "127.0.0.1:8080", true, Tracing{SampleRatio: 1, Timeout: 10 * time.Second}, Log{Level: "info"}
+	d.Listen, d.PublishedNames, d.Tracing, d.Log = "127.0.0.1:8080", true, Tracing{SampleRatio: 0.1, Timeout: 10 * time.Second}, Log{Level: "info"}
 	d.Shutdown = Shutdown{Deadline: 10 * time.Second}
 	return []field{
 		text("listen", "listen", &d.Listen),

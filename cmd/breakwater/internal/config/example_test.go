@@ -95,7 +95,7 @@ func checkExampleOfDaemon(t *testing.T, c *Config) {
 	d.Auth = Auth{}
 	wantDaemon := Daemon{
 		Listen: "127.0.0.1:8080", AgentListen: "127.0.0.1:8081", PublishedNames: true, Log: Log{Level: "info"}, Shutdown: Shutdown{Deadline: 10 * time.Second},
-		Tracing: Tracing{Endpoint: "localhost:4318", Headers: "api-key=hunter2hunter2", SampleRatio: 1, Timeout: 10 * time.Second},
+		Tracing: Tracing{Endpoint: "localhost:4318", Headers: "api-key=hunter2hunter2", SampleRatio: 0.1, Timeout: 10 * time.Second},
 	}
 	if d != wantDaemon {
 		t.Errorf("got  %+v\nwant %+v", d, wantDaemon)
@@ -118,7 +118,7 @@ func TestDefaultsOfDaemon(t *testing.T) {
 	}
 	want := Daemon{
 		Listen: "127.0.0.1:8080", PublishedNames: true, Log: Log{Level: "info"}, Shutdown: Shutdown{Deadline: 10 * time.Second},
-		Tracing: Tracing{SampleRatio: 1, Timeout: 10 * time.Second},
+		Tracing: Tracing{SampleRatio: 0.1, Timeout: 10 * time.Second},
 	}
 	if c.Daemon != want {
 		t.Errorf("got  %+v\nwant %+v", c.Daemon, want)

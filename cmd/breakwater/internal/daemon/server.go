@@ -17,7 +17,6 @@ import (
 	prombreakwater "github.com/breakwater-go/breakwater/contrib/prometheus"
 	"github.com/breakwater-go/breakwater/emit"
 	"github.com/breakwater-go/breakwater/readpath"
-	"github.com/breakwater-go/breakwater/replica"
 )
 
 // pathName is the label of the one read path that a file has.
