@@ -76,11 +76,11 @@ var (
 
 // Run serves until ctx ends, and then stops in order. The error says why it could not start, or what failed while it stopped.
 func Run(ctx context.Context, o Options) error {
-	d, err := newDaemon(o)
+	d, err := newDaemon(o) //nolint:contextcheck // the last spans are sent after ctx
 	if err != nil {
 		return err
 	}
-	defer d.closeTraces()
+	defer d.closeTraces() //nolint:contextcheck // as above
 	return d.run(ctx)
 }
 

@@ -323,6 +323,9 @@ func TestStopDrains(t *testing.T) {
 	k.become(true)
 	text := "dead_letters: {path: " + store + "}\nconsumers: [{name: a, url: '" + k.URL + "'}]\n"
 	r := start(t, configured(t, text))
+	if got := r.status().Consumers[0].Depth.Durability; got != "synced" {
+		t.Errorf("got dead letters that are %q, want synced", got)
+	}
 	for i := range 20 {
 		if status, answer := r.emit(strconv.Itoa(i)); status != http.StatusAccepted {
 			t.Fatal(status, answer)

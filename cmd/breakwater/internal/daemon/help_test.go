@@ -228,6 +228,9 @@ type seenConsumer struct {
 	Delivered int         `json:"delivered"`
 	TimeoutMS float64     `json:"timeout_ms"`
 	Bulkhead  int         `json:"bulkhead"`
+	Depth     struct {
+		Durability string `json:"durability"`
+	} `json:"depth"`
 	Breaker   seenBreaker `json:"breaker"`
 }
 

@@ -22,7 +22,7 @@ const parallel = 8
 type emitter struct {
 	router *emit.Router
 	tracer *otelbreaker.Tracer // nil: none
-	weaker bool // HandOver in place of Emit
+	weaker bool                // HandOver in place of Emit
 }
 
 // event emits one, unless it is none that a consumer could be sent.

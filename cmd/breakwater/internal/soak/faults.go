@@ -53,7 +53,7 @@ func (s *soak) faultsInTurn() []fault {
 		return fault{name + " is frozen", func(context.Context) error { return s.fleet.Freeze(name) }, func(context.Context) error { return s.fleet.Thaw(name) }} //nolint:contextcheck // as above
 	}
 	return []fault{
-		kill("r1"), of("ledger", "fails", consumer.Behaviour{Fail: true}), halt("r2"), of("mailer", "is slow", consumer.Behaviour{P99: 400}),
+		kill("r1"), of("ledger", "fails", consumer.Behaviour{Fail: true}), halt("r2"), of("mailer", "is slow", consumer.Behaviour{P99: 1500}),
 		frozen("r3"), of("search", "hangs", consumer.Behaviour{Hang: true}),
 	}
 }

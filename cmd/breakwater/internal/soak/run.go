@@ -97,7 +97,7 @@ func (s *soak) configure(address string, n int) error {
 	fmt.Fprintf(&b, "settings: {trip: %dms, ramp: 2s, open: {base: 1s, max: 5s}}\n", 500+100*other)
 	fmt.Fprintf(&b, "degraded_mode: {primary_read_budget: {rate_per_sec: %d}, recovery: {require_under_budget_for_s: 3}}\nconsumers:\n", 200+50*other)
 	for _, name := range names {
-		fmt.Fprintf(&b, "- {name: %s, url: %q, timeout: %dms, slow: 50ms, bulkhead: %d}\n", name, s.consumers[name].URL, 200+50*other, 16+8*other)
+		fmt.Fprintf(&b, "- {name: %s, url: %q, timeout: %dms, slow: 200ms, bulkhead: %d, replay: {share: 0.5}}\n", name, s.consumers[name].URL, 500+100*other, 16+8*other)
 	}
 	next := s.file() + ".next"
 	if err := os.WriteFile(next, []byte(b.String()), 0o600); err != nil {
@@ -141,7 +141,7 @@ func (s *soak) reloadAll(ctx context.Context) {
 
 // settle mends everything, waits until all that was stored is delivered, and ends the daemon in order.
 func (s *soak) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
 	log.Print("mends all, and waits for the dead letters")
 	for _, c := range s.consumers {
