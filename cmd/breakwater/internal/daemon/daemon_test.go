@@ -187,7 +187,7 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes := d.changes(next, nil)
+	changes := d.changes(next)
 	broken := errors.New("broken")
 	last := change{"the last", func() error { return broken }, func() error { return nil }}
 	if err := apply(append(changes, last)); !errors.Is(err, broken) || strings.Contains(err.Error(), "could not be put back") {
@@ -196,7 +196,7 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 	if after := looks(); sortedFields(after) != sortedFields(before) {
 		t.Errorf("got  %s\nwant %s", after, before)
 	}
-	if err := apply(d.changes(next, nil)); err != nil || looks() == before {
+	if err := apply(d.changes(next)); err != nil || looks() == before {
 		t.Errorf("without it: got %v, %s", err, looks())
 	}
 }
@@ -237,6 +237,32 @@ func TestTokenIsExchanged(t *testing.T) {
 	r.eventually("the old token is refused", func() bool { status, _ := r.do("GET", "/api/v1/status", ""); return status == http.StatusUnauthorized })
 	r.token = "another-token-that-is-new"
 	r.status()
+}
+
+// A credential that was asked for at the start is asked for until a restart, whatever a reload says (REQ-O4); the same goes for the members of a
+// fleet whose primary would be another one.
+func TestWhatNeedsARestartStaysInForce(t *testing.T) {
+	_, lines := nodes(t, 3)
+	file := configured(t, "auth: {bearer_token_file: token}\n"+fleetText(lines[:3]))
+	write(t, filepath.Join(filepath.Dir(file), "token"), "the-first-token-of-all\n")
+	r := start(t, file)
+	r.token = "the-first-token-of-all"
+	got := r.reload("listen: 127.0.0.1:0\nsettings: {trip: 800ms}\n" + fleetText([]string{"{name: other, dsn: 'host=127.0.0.1 port=1'}", lines[1], lines[3]}))
+	if !got.OK || !slices.Equal(got.NeedsRestart, []string{"primary", "auth.bearer_token"}) {
+		t.Errorf("got %+v", got)
+	}
+	if s := r.status(); s.Settings.TripMS != 800 || s.state("r2") == "absent" || s.state("r3") != "absent" {
+		t.Errorf("got %+v, want the members before, with the new settings", s)
+	}
+	r.token = ""
+	if status, _ := r.do("GET", "/api/v1/status", ""); status != http.StatusUnauthorized {
+		t.Errorf("without a token: got %d, want 401", status)
+	}
+	r.token = "the-first-token-of-all"
+	got = r.reload("listen: 127.0.0.1:0\nauth: {bearer_token_file: token}\n" + fleetText([]string{lines[0], lines[1], lines[3]}))
+	if s := r.status(); !got.OK || len(got.NeedsRestart) > 0 || s.state("r2") != "absent" || s.state("r3") == "absent" {
+		t.Errorf("got %+v, %+v, want r3 in the place of r2", got, s.Replicas)
+	}
 }
 
 // A port in use, and a store in use, are told with what to do.

@@ -51,7 +51,8 @@ func (d *daemon) reload() {
 	if err == nil {
 		d.redact.Add(next.Secrets()...)
 		later = d.needRestart(next)
-		err = d.standard.Exclusively(func() error { return apply(d.changes(next, later)) })
+		d.carry(next, later)
+		err = d.standard.Exclusively(func() error { return apply(d.changes(next)) })
 	}
 	if err == nil {
 		d.inForce.Store(next)
@@ -86,7 +87,7 @@ func (d *daemon) noteReload(at time.Time, err error, later []string) {
 // watch has the files watched that are in force. One that was written since it was read counts as a change.
 func (d *daemon) watch() {
 	d.watcher.watch(d.files()...)
-	if !strings.HasPrefix(d.watcher.files[d.File].sum, d.inForce.Load().Hash) {
+	if now := d.watcher.files[d.File].sum; now != "" && !strings.HasPrefix(now, d.inForce.Load().Hash) {
 		d.watcher.taken = ""
 	}
 }
@@ -121,11 +122,24 @@ func (d *daemon) needRestart(next *config.Config) (keys []string) {
 	return keys
 }
 
-// changes is the way from what runs to what the file says, without the keys that need a restart. What takes something away comes last: it
+// carry keeps what is in force in place of what needs a restart: the next reload compares with it, and a credential that was asked for still is.
+func (d *daemon) carry(next *config.Config, later []string) {
+	now := d.inForce.Load()
+	for _, key := range later {
+		if strings.HasPrefix(key, "auth.") {
+			next.Daemon.Auth = now.Daemon.Auth
+		}
+		if key == "primary" {
+			next.DB.Primary, next.DB.PrimaryReadsDSN, next.DB.Replicas = now.DB.Primary, now.DB.PrimaryReadsDSN, now.DB.Replicas
+		}
+	}
+}
+
+// changes is the way from what runs to what the file says, as far as it can be gone without a restart. What takes something away comes last: it
 // is what least can be put back.
-func (d *daemon) changes(next *config.Config, later []string) (all []change) {
+func (d *daemon) changes(next *config.Config) (all []change) {
 	var last []change
-	if d.parts.db != nil && !slices.Contains(later, "primary") {
+	if d.parts.db != nil {
 		add, remove := d.nodeChanges(next)
 		all, last = append(all, add...), append(last, remove...)
 		set := d.parts.db.Set()

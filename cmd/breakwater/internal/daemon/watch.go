@@ -56,10 +56,10 @@ func (w *watcher) fingerprint() string {
 	return sum([]byte(strings.Join(all, "\x00")))
 }
 
-// look is the sum of a file's content, "" where it cannot be read.
+// look is the sum of a file's content, "" where it cannot be read or is no file.
 func (f *watched) look(name string) string {
 	info, err := os.Stat(name)
-	if err != nil {
+	if err != nil || !info.Mode().IsRegular() { // a pipe would be waited for
 		f.info, f.sum = nil, ""
 		return ""
 	}
