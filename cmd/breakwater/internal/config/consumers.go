@@ -30,14 +30,17 @@ type Consumer struct {
 type Sink struct {
 	URL        Secret // paths and queries of webhooks are secrets
 	Structured bool
-	MaxConns   int
 	Bearer     Secret // "": no Authorization is sent
 	TLS        TLS
 }
 
+// mostConns bounds the connections of a sink, the most that there can be: the bulkhead of its lane is what bounds them, and may change
+// while they stay.
+const mostConns = 10000
+
 // New makes the sink. Nothing is connected yet.
 func (s Sink) New() (*httpsink.Sink, error) {
-	c := httpsink.Config{URL: string(s.URL), Structured: s.Structured, MaxConns: s.MaxConns}
+	c := httpsink.Config{URL: string(s.URL), Structured: s.Structured, MaxConns: mostConns}
 	if s.Bearer != "" {
 		c.Authorization = func(context.Context) (string, error) { return "Bearer " + string(s.Bearer), nil }
 	}
@@ -152,7 +155,6 @@ func (r *reader) consumer(at place, c *Consumer) map[string]place {
 	if given == nil {
 		return nil
 	}
-	c.Sink.MaxConns = min(max(lane.Bulkhead, 16), 10000)
 	r.required(at, given, "name", "give each consumer a name of its own")
 	c.Sink.URL = Secret(r.either(at, given, address, "url", "httpsink: URL", "the consumer's URL"))
 	if given["url"].node == nil && given["url_env"].node == nil {

@@ -115,6 +115,21 @@ func TestReloadKeepsState(t *testing.T) {
 	}
 }
 
+// A reload that leaves a consumer's address as it is leaves its connections too, whatever else of it changes.
+func TestReloadKeepsConnections(t *testing.T) {
+	k := newTaker(t)
+	r := start(t, configured(t, "consumers: [{name: a, url: '"+k.URL+"'}]\n"))
+	for i := range 3 {
+		if status, answer := r.emit(strconv.Itoa(i)); status != http.StatusAccepted {
+			t.Fatal(status, answer)
+		}
+		r.reload(fmt.Sprintf("listen: 127.0.0.1:0\nconsumers: [{name: a, url: '%s', bulkhead: %d, timeout: %dms}]\n", k.URL, 20+i, 300+i))
+	}
+	if n := k.connections(); n != 1 {
+		t.Errorf("got %d connections, want 1", n)
+	}
+}
+
 // A bad file leaves everything as it was, and says so: in the status, in the metrics, and once in the log.
 func TestBadReload(t *testing.T) {
 	k := newTaker(t)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -279,12 +280,13 @@ type taker struct {
 	mu    sync.Mutex
 	taken map[string]int
 	fail  bool
+	conns int // so far
 }
 
 func newTaker(t *testing.T) *taker {
 	t.Helper()
 	k := &taker{taken: map[string]int{}}
-	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	k.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.fail {
@@ -293,6 +295,14 @@ func newTaker(t *testing.T) *taker {
 		}
 		k.taken[r.Header.Get("Ce-Id")]++
 	}))
+	k.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if s == http.StateNew {
+			k.conns++
+		}
+	}
+	k.Start()
 	t.Cleanup(k.Close)
 	return k
 }
@@ -301,6 +311,13 @@ func (k *taker) count(id string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.taken[id]
+}
+
+// connections is how many were made so far.
+func (k *taker) connections() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.conns
 }
 
 func (k *taker) become(fail bool) {
