@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -118,7 +117,7 @@ func TestKept(t *testing.T) {
 		n := 0
 		r := newRecorder(Config{Keep: 2}.withDefaults(), func(b *bytes.Buffer) error {
 			n++
-			_, err := io.WriteString(b, strings.Repeat("x", n))
+			_, err := b.WriteString(strings.Repeat("x", n))
 			return err
 		}, func() {})
 		hub := api.NewHub(nil)
