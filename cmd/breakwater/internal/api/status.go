@@ -150,8 +150,9 @@ type ReadPath struct {
 	Withheld      []readpath.Class                              `json:"withheld"`
 	DegradedForMS float64                                       `json:"degraded_for_ms"` // in all (REQ-D11)
 	BudgetTokens  float64                                       `json:"budget_tokens"`
-	RatePerSec    float64                                       `json:"rate_per_sec"`
+	RatePerSec    float64                                       `json:"rate_per_sec"` // as configured; this process has an n-th of it, and of Burst
 	Burst         int                                           `json:"burst"`
+	Processes     int                                           `json:"processes"` // the n
 	InFallback    int                                           `json:"in_fallback"`
 	Reads         map[readpath.Class]map[readpath.Source]uint64 `json:"reads"`
 	Refused       map[readpath.Class]uint64                     `json:"refused"`
@@ -212,6 +213,7 @@ type Reload struct {
 // Stream is how the stream of events fares.
 type Stream struct {
 	Last    uint64 `json:"last"` // ID of the newest event; 0: none yet
+	Boot    string `json:"boot"` // IDs of the stream are BOOT-ID
 	Clients int    `json:"clients"`
 	CutOff  uint64 `json:"cut_off"` // clients that did not read
 }
