@@ -23,7 +23,7 @@ type server struct {
 		rng       *rand.Rand
 		took      map[string]int // by ID, how often
 		order     map[string]int // by key, the highest number that was taken
-		taken     int // where IDs are forgotten
+		taken     int            // where IDs are forgotten
 		report    Report
 	}
 }

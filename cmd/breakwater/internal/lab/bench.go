@@ -128,3 +128,6 @@ func (o *ownReads) asks() *written {
 	}
 	return o.newest.Load()
 }
+
+// Misrouted counts the reads that were sent to a replica which was open, or sent as fresh to one that was known to be late.
+func (b *Bench) Misrouted() int { return b.run.rec.misrouted() }
