@@ -74,6 +74,10 @@ func member(d *json.Decoder) (name string, value json.RawMessage, err error) {
 
 // set reads a value into its field.
 func set(name string, value json.RawMessage, to reflect.Value) []FieldFault {
+	if to.Kind() == reflect.Pointer && to.Type().Elem().Kind() == reflect.Struct && string(value) != "null" {
+		to.Set(reflect.New(to.Type().Elem()))
+		to = to.Elem()
+	}
 	if to.Kind() == reflect.Struct && string(value) != "null" {
 		return object(name+".", value, to)
 	}
