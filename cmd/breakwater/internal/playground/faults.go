@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -110,23 +111,34 @@ func (f *faults) inject(ctx context.Context, r api.FaultRequest) error {
 	return nil
 }
 
-// wanted finds every fault of a request.
-func (f *faults) wanted(r api.FaultRequest) (target, broken, error) {
-	var all []error
+// wanted finds every fault of a request: its error is an *api.InvalidError.
+func (f *faults) wanted(r api.FaultRequest) (t target, b broken, err error) {
+	var bad []api.FieldFault
 	if r.Duration < 0 || r.Duration > longest {
-		all = append(all, fmt.Errorf("duration %v: give up to %v, or leave it out to mend by hand", r.Duration, longest))
+		bad = append(bad, api.FieldFault{Field: "duration_s", Value: r.Duration.String(), Mend: fmt.Sprintf("use up to %v, or leave it out to mend by hand", longest)})
 	}
 	i := slices.IndexFunc(f.targets, func(t target) bool { return t.name == r.Target })
 	if i < 0 {
-		return target{}, broken{}, errors.Join(append(all, fmt.Errorf("target %q: not known; take one of %s", r.Target, f.named()))...)
+		return t, b, &api.InvalidError{Fields: append(bad, api.FieldFault{Field: "target", Value: strconv.Quote(r.Target), Mend: "use one of " + f.named()})}
 	}
-	t := f.targets[i]
+	t = f.targets[i]
 	k, ok := t.kind(r.Fault)
 	if !ok {
-		return target{}, broken{}, errors.Join(append(all, fmt.Errorf("fault %q: %s does not have it; take one of %s", r.Fault, t.name, strings.Join(t.faults(), ", ")))...)
+		mend := fmt.Sprintf("%s does not have it; use one of %s", t.name, strings.Join(t.faults(), ", "))
+		return t, b, &api.InvalidError{Fields: append(bad, api.FieldFault{Field: "fault", Value: strconv.Quote(r.Fault), Mend: mend})}
 	}
-	amount, err := k.take(r.Amount)
-	return t, broken{kind: k, amount: amount}, errors.Join(append(all, err)...)
+	b = broken{kind: k}
+	if b.amount, ok = k.take(r.Amount); !ok {
+		mend := fmt.Sprintf("use 1 to %d, or leave it out for %d", maxAmount.Milliseconds(), k.usual.Milliseconds())
+		if k.usual == 0 {
+			mend = "leave it out: " + k.name + " has no amount"
+		}
+		bad = append(bad, api.FieldFault{Field: "amount_ms", Value: fmt.Sprint(r.Amount), Mend: mend})
+	}
+	if len(bad) > 0 {
+		return t, b, &api.InvalidError{Fields: bad}
+	}
+	return t, b, nil
 }
 
 func (f *faults) named() string {

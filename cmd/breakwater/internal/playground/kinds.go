@@ -2,7 +2,6 @@ package playground
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -46,18 +45,15 @@ type kind struct {
 // maxAmount bounds lag and latency.
 const maxAmount = 10 * time.Minute
 
-// take is the amount of a request, in ms.
-func (k kind) take(asked float64) (time.Duration, error) {
-	d := time.Duration(asked * float64(time.Millisecond))
+// take is the amount of a request, in ms; false: it makes no sense.
+func (k kind) take(asked float64) (time.Duration, bool) {
 	switch {
 	case math.IsNaN(asked) || asked < 0 || asked > float64(maxAmount.Milliseconds()):
-		return 0, fmt.Errorf("amount_ms %v: give 1 to %d, or leave it out", asked, maxAmount.Milliseconds())
+		return 0, false
 	case asked == 0:
-		return k.usual, nil
-	case k.usual == 0:
-		return 0, fmt.Errorf("amount_ms %v: fault %s has no amount; leave it out", asked, k.name)
+		return k.usual, true
 	}
-	return max(d, time.Millisecond), nil
+	return max(time.Duration(asked*float64(time.Millisecond)), time.Millisecond), k.usual > 0
 }
 
 // simulated tells whether a fleet is, which then cannot do all.

@@ -2,9 +2,8 @@ package playground
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"sync"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
@@ -16,7 +15,7 @@ const (
 	defaultReads  = 200
 	defaultEmits  = 120 // together
 	defaultWrites = 50
-	maxReads      = 20_000
+	maxReads      = 10_000
 	maxEmits      = 3_000
 	maxWrites     = 1_000
 )
@@ -77,39 +76,36 @@ func (l *load) reads() int64 { return int64(l.made().ReadsPerSec) }
 
 func (l *load) emits() int64 { return int64(l.made().EmitsPerSec) }
 
-// Load changes the traffic (api.Lab). Its error names every fault; nothing has changed then.
+// Load changes the traffic (api.Lab). Its error is an *api.InvalidError with every fault; nothing has changed then.
 func (p *Playground) Load(r api.LoadRequest) error {
 	to := p.load.asked()
-	err := errors.Join(
+	bad := slices.Concat(
 		take(&to.ReadsPerSec, r.ReadsPerSec, "reads_per_sec", maxReads),
 		take(&to.EmitsPerSec, r.EmitsPerSec, "emits_per_sec", maxEmits),
 		take(&to.WritesPerSec, r.WritesPerSec, "writes_per_sec", maxWrites),
+		take(&to.OwnWrites, r.OwnWrites, "own_writes", 1),
 	)
-	if own := r.OwnWrites; own != nil {
-		if to.OwnWrites = *own; *own < 0 || *own > 1 || math.IsNaN(*own) {
-			err = errors.Join(err, fmt.Errorf("own_writes %v: give a share of the reads, 0 to 1", *own))
-		}
+	if len(bad) > 0 {
+		return &api.InvalidError{Fields: bad}
 	}
 	if r.Unprotected != nil {
 		to.Unprotected = *r.Unprotected
-	}
-	if err != nil {
-		return err
 	}
 	p.load.set(to)
 	p.apply()
 	return p.while(func(ctx context.Context) { p.twin.set(ctx, p.load.asked().Unprotected) })
 }
 
-func take(to, asked *int, name string, most int) error {
-	if asked == nil {
+// take takes a field that was asked for; nil stays.
+func take[N int | float64](to, asked *N, field string, most N) []api.FieldFault {
+	switch {
+	case asked == nil:
+		return nil
+	case *asked >= 0 && *asked <= most: // false for NaN
+		*to = *asked
 		return nil
 	}
-	if *asked < 0 || *asked > most {
-		return fmt.Errorf("%s %d: give 0 to %d", name, *asked, most)
-	}
-	*to = *asked
-	return nil
+	return []api.FieldFault{{Field: field, Value: fmt.Sprint(*asked), Mend: fmt.Sprintf("use a number from 0 to %v", most)}}
 }
 
 // apply hands the load to those who make it; the emits look it up themselves.

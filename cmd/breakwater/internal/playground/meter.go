@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 	"github.com/breakwater-go/breakwater/readpath"
@@ -141,38 +142,61 @@ func traffic(reads, emits *counts) *api.Traffic {
 	return t
 }
 
-// modes remembers the steps of the read path's mode while somebody measures.
-type modes struct {
+// happened remembers, while somebody measures, the steps of the read path's mode, and the first opening of each breaker.
+type happened struct {
 	mu struct {
 		sync.Mutex
 		watched bool
 		steps   []readpath.ModeChange
+		trips   map[string]breaker.Transition // by node or consumer
 	}
 }
 
-// and is an observer that remembers besides telling next.
-func (m *modes) and(next func(readpath.ModeChange)) func(readpath.ModeChange) {
+// mode is an observer that remembers besides telling next.
+func (h *happened) mode(next func(readpath.ModeChange)) func(readpath.ModeChange) {
 	return func(c readpath.ModeChange) {
-		m.mu.Lock()
-		if m.mu.watched {
-			m.mu.steps = append(m.mu.steps, c)
+		h.mu.Lock()
+		if h.mu.watched {
+			h.mu.steps = append(h.mu.steps, c)
 		}
-		m.mu.Unlock()
+		h.mu.Unlock()
 		if next != nil {
 			next(c)
 		}
 	}
 }
 
-func (m *modes) open() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.watched, m.mu.steps = true, nil
+// transition is the same for breakers.
+func (h *happened) transition(next func(breaker.Transition)) func(breaker.Transition) {
+	return func(t breaker.Transition) {
+		h.mu.Lock()
+		if _, has := h.mu.trips[t.Name]; h.mu.watched && !has && t.To == breaker.Open {
+			h.mu.trips[t.Name] = t
+		}
+		h.mu.Unlock()
+		if next != nil {
+			next(t)
+		}
+	}
 }
 
-func (m *modes) shut() []readpath.ModeChange {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.watched = false
-	return m.mu.steps
+func (h *happened) open() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.watched, h.mu.steps, h.mu.trips = true, nil, map[string]breaker.Transition{}
+}
+
+// trip is the first opening; false: there was none.
+func (h *happened) trip(name string) (breaker.Transition, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t, ok := h.mu.trips[name]
+	return t, ok
+}
+
+func (h *happened) shut() []readpath.ModeChange {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.watched = false
+	return h.mu.steps
 }

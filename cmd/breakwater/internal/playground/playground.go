@@ -45,7 +45,7 @@ type Playground struct {
 	load      load
 	runs      runs
 	reads     meter // of the protected traffic
-	modes     modes
+	seen      happened
 	told      lab.Gate                    // for lines of consumers: a breaker's timer may fire after the run
 	second    atomic.Pointer[api.Traffic] // the last whole one; nil: none yet
 
@@ -63,12 +63,13 @@ func Open(ctx context.Context, c Config) (*Playground, error) {
 	c.fill()
 	p := &Playground{config: c}
 	p.load.set(defaults(c.Options))
+	c.Emit.OnTransition = p.seen.transition(c.Emit.OnTransition)
 	var err error
 	if p.consumers, err = startConsumers(c, p.transition); err != nil { //nolint:contextcheck // a Router takes no context
 		return nil, err
 	}
 	hooks := lab.Hooks{Replica: c.Replica, Path: c.Path, Answer: p.answered}
-	hooks.Path.OnMode = p.modes.and(c.Path.OnMode)
+	hooks.Path.OnMode, hooks.Replica.OnTransition = p.seen.mode(c.Path.OnMode), p.seen.transition(c.Replica.OnTransition)
 	if p.bench, err = lab.NewBench(ctx, c.Fleet, c.Options, c.Tell, hooks); err != nil {
 		return nil, errors.Join(err, p.consumers.close()) //nolint:contextcheck // the same
 	}

@@ -117,8 +117,7 @@ func (o outage) play(ctx context.Context, s *stage) error {
 	if o.first {
 		s.answer(met(s.firstTo(ctx, theBroken), theBroken))
 	}
-	_, opened := s.until(ctx, openBudget, func() bool { return s.state(theBroken) != breaker.Closed })
-	toOpen, why := s.p.bench.DB().Set().Breaker(theBroken).Stats().Since.Sub(begin) s.p.bench.DB().Set().Breaker(theBroken).Stats().Reason.String()
+	s.until(ctx, openBudget, func() bool { return s.state(theBroken) != breaker.Closed })
 	if !o.first {
 		s.answer(met(s.read(ctx, readpath.Critical), theBroken))
 	}
@@ -135,7 +134,8 @@ func (o outage) play(ctx context.Context, s *stage) error {
 		return err
 	}
 	m := end()
-	s.check(opened, "r1 is taken out of use within "+openBudget.String(), "after %v: %s", round(toOpen), why)
+	opened, when := s.trip(theBroken, begin)
+	s.check(opened, "r1 is taken out of use within "+openBudget.String(), "%s", when)
 	s.checkReads(m)
 	if o.fault == "freeze" {
 		s.check(m.reads.longest <= frozenWait, "no read waits longer than the call timeout of 2 s and half a second", "the longest took %v", round(m.reads.longest))

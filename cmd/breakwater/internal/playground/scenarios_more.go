@@ -116,11 +116,11 @@ func consumerScenario(name, title, fault, shows, question string) scenario {
 func playConsumer(ctx context.Context, s *stage, fault string) error {
 	end, before := s.measure(), s.p.consumers.stats(theIll)
 	s.step("The mailer is ill: %s.", map[string]string{"slow": "it needs 900 ms for what took 8", "fail": "it answers every call with an error"}[fault])
+	begin := time.Now()
 	if err := s.breaks(ctx, fault, theIll); err != nil {
 		return err
 	}
-	toOpen, opened := s.until(ctx, openBudget, func() bool { return s.lane(theIll) == breaker.Open })
-	why := s.p.consumers.stats(theIll).Breaker.Reason.String()
+	s.until(ctx, openBudget, func() bool { return s.lane(theIll) == breaker.Open })
 	s.answer(metTrigger(s.emit(ctx, theIll)))
 	s.step("The mailer is cut off. Its triggers are stored; the other consumers notice nothing.")
 	if err := s.wait(ctx, s.p.config.pace.hold); err != nil {
@@ -134,7 +134,8 @@ func playConsumer(ctx context.Context, s *stage, fault string) error {
 	if err := s.wait(ctx, s.p.config.pace.settle); err != nil {
 		return err
 	}
-	s.check(opened, "the mailer is cut off within "+openBudget.String(), "after %v: %s", round(toOpen), why)
+	opened, when := s.trip(theIll, begin)
+	s.check(opened, "the mailer is cut off within "+openBudget.String(), "%s", when)
 	s.checkConsumers(end(), before)
 	s.check(closed, "it gets what it missed within "+closeBudget.String()+" of its mending", "after %v", round(toClose))
 	return nil

@@ -136,6 +136,15 @@ func (s *stage) state(node string) breaker.State {
 	return breaker.Closed
 }
 
+// trip tells when and why a breaker opened, counted from begin; held: it did.
+func (s *stage) trip(name string, begin time.Time) (held bool, seen string) {
+	t, ok := s.p.seen.trip(name)
+	if !ok {
+		return false, "it did not"
+	}
+	return t.At.Sub(begin) <= openBudget, fmt.Sprintf("after %v: %s", round(t.At.Sub(begin)), t.Reason)
+}
+
 // lane is the state of a consumer's breaker.
 func (s *stage) lane(name string) breaker.State { return s.p.consumers.stats(name).Breaker.State }
 
@@ -144,10 +153,10 @@ func (s *stage) measure() (end func() measured) {
 	begin, unfit := time.Now(), s.p.bench.Misrouted()
 	s.p.reads.open()
 	s.p.consumers.emits.open()
-	s.p.modes.open()
+	s.p.seen.open()
 	return func() measured {
 		return measured{
-			reads: s.p.reads.shut(), emits: s.p.consumers.emits.shut(), modes: s.p.modes.shut(),
+			reads: s.p.reads.shut(), emits: s.p.consumers.emits.shut(), modes: s.p.seen.shut(),
 			unfit: s.p.bench.Misrouted() - unfit, lasted: time.Since(begin),
 		}
 	}
