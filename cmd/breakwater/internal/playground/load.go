@@ -1,7 +1,6 @@
 package playground
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -93,7 +92,7 @@ func (p *Playground) Load(r api.LoadRequest) error {
 	}
 	p.load.set(to)
 	p.apply()
-	return p.while(func(ctx context.Context) { p.twin.set(ctx, p.load.asked().Unprotected) })
+	return p.while(p.twin.follow)
 }
 
 // take takes a field that was asked for; nil stays.

@@ -118,7 +118,7 @@ func (p *Playground) Run(ctx context.Context, live func(lab.Live)) (lab.Result, 
 	stop()
 	p.end()
 	p.life.jobs.Wait()
-	p.twin.set(context.WithoutCancel(ctx), false)
+	p.twin.follow(within) // it has ended
 	p.faults.end(context.WithoutCancel(ctx))
 	err = errors.Join(err, p.consumers.close()) //nolint:contextcheck // it bounds itself
 	p.told.Shut()

@@ -43,12 +43,13 @@ func newTwin(p *Playground) *twin { return &twin{p: p} }
 // traffic is what it saw in the last whole second; nil where it does not run.
 func (w *twin) traffic() *api.Traffic { return w.second.Load() }
 
-// set has it run, until ctx ends, or not.
-func (w *twin) set(ctx context.Context, on bool) {
+// follow has it run, until ctx ends, if that is asked for now. Once ctx has ended it does not run.
+func (w *twin) follow(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	on := ctx.Err() == nil && w.p.load.asked().Unprotected
 	switch {
-	case on && w.mu.stop == nil && ctx.Err() == nil:
+	case on && w.mu.stop == nil:
 		w.mu.stop = w.start(ctx)
 	case !on && w.mu.stop != nil:
 		w.mu.stop()
