@@ -36,7 +36,7 @@ func (f *labFlags) playPage(ctx context.Context, fleet lab.Fleet, ln net.Listene
 	hub := api.NewHub(redact)
 	p, err := playground.Open(ctx, playground.Config{
 		Fleet: fleet, Options: f.Options, Child: child, Tell: screen.line, Publish: func(e api.Event) { hub.Publish(e) },
-		Replica: hub.Replicas(), Path: hub.Path(), Emit: hub.Consumers(),
+		Replica: hub.Replicas(), Path: hub.Path(), Emit: hub.Consumers(), Redact: redact,
 	})
 	if err != nil {
 		return f.unlessInterrupted(ctx, err)

@@ -90,6 +90,8 @@ type LabRun struct {
 	Prediction string     `json:"prediction,omitempty"`
 	Answer     string     `json:"answer,omitempty"` // what the request met, once it is known
 	Results    []LabCheck `json:"results"`
+	// Beside is what the same load without the library met, in words; "": it did not run.
+	Beside string `json:"beside,omitempty"`
 }
 
 // LabCheck is one expectation of a scenario.

@@ -142,13 +142,15 @@ func traffic(reads, emits *counts) *api.Traffic {
 	return t
 }
 
-// happened remembers, while somebody measures, the steps of the read path's mode, and the first opening of each breaker.
+// happened remembers, while somebody measures, the steps of the read path's mode, the first opening of each breaker, and
+// the first read that was sent to a node which did not answer.
 type happened struct {
 	mu struct {
 		sync.Mutex
 		watched bool
 		steps   []readpath.ModeChange
 		trips   map[string]breaker.Transition // by node or consumer
+		hit     *lab.Answer
 	}
 }
 
@@ -183,7 +185,23 @@ func (h *happened) transition(next func(breaker.Transition)) func(breaker.Transi
 func (h *happened) open() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.watched, h.mu.steps, h.mu.trips = true, nil, map[string]breaker.Transition{}
+	h.mu.watched, h.mu.steps, h.mu.trips, h.mu.hit = true, nil, map[string]breaker.Transition{}, nil
+}
+
+// answered looks at a read.
+func (h *happened) answered(a lab.Answer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.watched && h.mu.hit == nil && (a.Attempts > 1 || a.Err != nil || a.Took >= waited) {
+		h.mu.hit = &a
+	}
+}
+
+// hit is the read that was sent to a node which did not answer; nil: there was none yet.
+func (h *happened) hit() *lab.Answer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.hit
 }
 
 // trip is the first opening; false: there was none.

@@ -30,6 +30,8 @@ type Config struct {
 	Replica replica.Observer
 	Path    readpath.Observer
 	Emit    emit.Observer
+	// Redact takes secrets out of what a scenario tells. Default: none.
+	Redact *api.Redactor
 
 	// For tests: shorter scenarios.
 	pace *pace
@@ -212,7 +214,10 @@ func (p *Playground) seconds(ctx context.Context) {
 }
 
 // answered counts a read of the protected traffic.
-func (p *Playground) answered(a lab.Answer) { p.reads.add(sampleOf(a)) }
+func (p *Playground) answered(a lab.Answer) {
+	p.reads.add(sampleOf(a))
+	p.seen.answered(a)
+}
 
 func sampleOf(a lab.Answer) sample {
 	s := sample{took: a.Took, what: a.Source.String(), of: a.Node, class: a.Class, stale: a.Stale, flagged: a.Flagged, good: a.Err == nil}

@@ -25,6 +25,7 @@ type scenario struct {
 	api.LabScenario
 
 	play func(ctx context.Context, s *stage) error
+	well func(*stage) bool // what it waits for before it begins
 }
 
 // runs are the guided scenarios: one at a time.
@@ -159,6 +160,7 @@ func (p *Playground) play(ctx context.Context, s scenario) {
 	p.load.playing(true)
 	p.apply()
 	st := &stage{p: p, name: s.Name}
+	st.well = func() bool { return s.well(st) }
 	st.publish(phaseBegin, s.Title)
 	err := st.prepared(ctx)
 	if err == nil {

@@ -63,7 +63,7 @@ func (p *Playground) scenarios() []scenario {
 			Name: "all-lagging", Title: "All replicas lag", Shows: "Replay stops on every replica. Critical reads go to the primary within a budget, others get old answers that say so, the least important are dropped; then the replicas are given back class by class.",
 			Seconds: 40, Question: "Every replica is late. What will the next read of a product page meet, which may be old if it says so?",
 			Answers: []string{metFlagged, metOld, metPrimary, metError},
-		}, play: playAllLagging},
+		}, play: playAllLagging, well: (*stage).replicasWell},
 		consumerScenario("slow-consumer", "A consumer becomes slow", "slow", "The mailer needs 900 ms in place of 8. It is cut off before others wait for it; what it misses is stored and delivered later.",
 			"The mailer has become a hundred times slower, and was cut off. What will the next trigger for it meet?"),
 		consumerScenario("failing-consumer", "A consumer fails", "fail", "The mailer answers every call with an error. It is cut off; probes find out when it is well, and what it missed is delivered.",
@@ -99,7 +99,7 @@ func outages() []scenario {
 func one(name, title, shows string, o outage, question string, answers ...string) scenario {
 	return scenario{
 		LabScenario: api.LabScenario{Name: name, Title: title, Shows: shows, Seconds: 25, Question: question, Answers: answers},
-		play:        func(ctx context.Context, s *stage) error { return o.play(ctx, s) },
+		play:        func(ctx context.Context, s *stage) error { return o.play(ctx, s) }, well: (*stage).replicasWell,
 	}
 }
 
@@ -110,12 +110,11 @@ const theBroken = "r1"
 func (o outage) play(ctx context.Context, s *stage) error {
 	end := s.measure()
 	s.step("%s", o.begun)
-	begin := time.Now()
 	if err := s.breaks(ctx, o.fault, theBroken); err != nil {
 		return err
 	}
 	if o.first {
-		s.answer(met(s.firstTo(ctx, theBroken), theBroken))
+		s.answer(met(s.firstTo(ctx), theBroken))
 	}
 	s.until(ctx, openBudget, func() bool { return s.state(theBroken) != breaker.Closed })
 	if !o.first {
@@ -134,7 +133,7 @@ func (o outage) play(ctx context.Context, s *stage) error {
 		return err
 	}
 	m := end()
-	opened, when := s.trip(theBroken, begin)
+	opened, when := s.trip(theBroken)
 	s.check(opened, "r1 is taken out of use within "+openBudget.String(), "%s", when)
 	s.checkReads(m)
 	if o.fault == "freeze" {
@@ -153,31 +152,17 @@ func (s *stage) checkReads(m measured) {
 	s.check(m.unfit == 0, "no read is sent to a replica that is out of use or known to be late", "%d", m.unfit)
 }
 
-const (
-	tries    = 40 // rounds of reads, until one was sent to the broken node
-	together = 3
-)
+// firstWait is how long the first read that was sent to a broken node may take to end, the call timeout and a second try included.
+const firstWait = 4 * time.Second
 
-// firstTo reads until a read was sent to the node that has just broken: it then took two attempts, unless the node itself answered.
-func (s *stage) firstTo(ctx context.Context, node string) (a lab.Answer) {
-	for range tries {
-		answers := make(chan lab.Answer, together)
-		for range together {
-			go func() { answers <- s.read(ctx, readpath.Degradable) }()
-		}
-		for range together {
-			if got := <-answers; got.Attempts > 1 || got.Err != nil || got.Took >= waited {
-				a = got
-			}
-		}
-		if a.Took > 0 || ctx.Err() != nil || s.state(node) != breaker.Closed {
-			break
-		}
+// firstTo is the first read of the traffic that was sent to the node which has just broken: it took a second try, a wait or an
+// error. Where none was, since the node was out of use before, it is one that comes now.
+func (s *stage) firstTo(ctx context.Context) lab.Answer {
+	s.until(ctx, firstWait, func() bool { return s.p.seen.hit() != nil })
+	if a := s.p.seen.hit(); a != nil {
+		return *a
 	}
-	if a.Took == 0 { // none was: it was out of use first
-		a = s.read(ctx, readpath.Degradable)
-	}
-	return a
+	return s.read(ctx, readpath.Degradable)
 }
 
 // round is a duration as people want to read it.

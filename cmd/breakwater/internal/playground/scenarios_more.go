@@ -108,7 +108,7 @@ func consumerScenario(name, title, fault, shows, question string) scenario {
 		LabScenario: api.LabScenario{
 			Name: name, Title: title, Shows: shows, Seconds: 25, Question: question, Answers: []string{keptAtOnce, keptAfter, gotThrough, lost},
 		},
-		play: func(ctx context.Context, s *stage) error { return playConsumer(ctx, s, fault) },
+		play: func(ctx context.Context, s *stage) error { return playConsumer(ctx, s, fault) }, well: (*stage).consumersWell,
 	}
 }
 
@@ -116,7 +116,6 @@ func consumerScenario(name, title, fault, shows, question string) scenario {
 func playConsumer(ctx context.Context, s *stage, fault string) error {
 	end, before := s.measure(), s.p.consumers.stats(theIll)
 	s.step("The mailer is ill: %s.", map[string]string{"slow": "it needs 900 ms for what took 8", "fail": "it answers every call with an error"}[fault])
-	begin := time.Now()
 	if err := s.breaks(ctx, fault, theIll); err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func playConsumer(ctx context.Context, s *stage, fault string) error {
 	if err := s.wait(ctx, s.p.config.pace.settle); err != nil {
 		return err
 	}
-	opened, when := s.trip(theIll, begin)
+	opened, when := s.trip(theIll)
 	s.check(opened, "the mailer is cut off within "+openBudget.String(), "%s", when)
 	s.checkConsumers(end(), before)
 	s.check(closed, "it gets what it missed within "+closeBudget.String()+" of its mending", "after %v", round(toClose))

@@ -28,7 +28,9 @@ const (
 type stage struct {
 	p      *Playground
 	name   string
-	failed int // expectations
+	well   func() bool // what it begins with
+	failed int         // expectations
+	begun  time.Time   // of the measurement
 }
 
 // measured is what was seen from the fault on.
@@ -45,7 +47,7 @@ func (s *stage) publish(to, text string) {
 
 // step says what happens now.
 func (s *stage) step(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := s.p.config.Redact.Text(fmt.Sprintf(format, args...))
 	s.p.runs.change(func(r *api.LabRun) { r.Step = text })
 	s.publish("step", text)
 }
@@ -61,7 +63,7 @@ func (s *stage) check(held bool, expected, format string, args ...any) {
 	if !held {
 		s.failed++
 	}
-	c := api.LabCheck{Expected: expected, Seen: fmt.Sprintf(format, args...), Held: held}
+	c := api.LabCheck{Expected: expected, Seen: s.p.config.Redact.Text(fmt.Sprintf(format, args...)), Held: held}
 	s.p.runs.change(func(r *api.LabRun) { r.Results = append(r.Results, c) })
 }
 
@@ -103,29 +105,35 @@ func (s *stage) until(ctx context.Context, budget time.Duration, came func() boo
 
 // prepared mends what is broken, waits until all is well, and lets traffic flow for a while.
 func (s *stage) prepared(ctx context.Context) error {
-	s.step("Everything is mended, and traffic flows.")
+	s.step("What was broken is mended. The scenario begins once all is well.")
 	if err := s.p.mended(ctx); err != nil {
 		return err
 	}
-	if took, well := s.until(ctx, closeBudget, s.allWell); !well && ctx.Err() == nil {
+	if took, well := s.until(ctx, closeBudget, s.well); !well && ctx.Err() == nil {
 		return fmt.Errorf("not everything was well after %v: look at the breakers; a forced one stays as it is", took.Round(time.Second))
 	}
+	s.step("All is well, and traffic flows.")
 	return s.wait(ctx, s.p.config.pace.calm)
 }
 
-// allWell tells whether every breaker is closed, the path is normal, and no dead letter waits.
-func (s *stage) allWell() bool {
+// replicasWell tells whether every replica takes reads, and the path is normal.
+func (s *stage) replicasWell() bool {
 	for _, n := range s.p.config.Fleet.Nodes()[1:] {
 		if s.state(n.Name) != breaker.Closed {
 			return false
 		}
 	}
+	return s.p.bench.Path().Mode() == readpath.Normal
+}
+
+// consumersWell tells whether every consumer gets its triggers, and no dead letter waits.
+func (s *stage) consumersWell() bool {
 	for _, name := range names {
 		if c := s.p.consumers.stats(name); c.Breaker.State != breaker.Closed || c.Depth.Letters > c.Depth.Parked {
 			return false
 		}
 	}
-	return s.p.bench.Path().Mode() == readpath.Normal
+	return true
 }
 
 // state is that of a replica's breaker.
@@ -136,13 +144,13 @@ func (s *stage) state(node string) breaker.State {
 	return breaker.Closed
 }
 
-// trip tells when and why a breaker opened, counted from begin; held: it did.
-func (s *stage) trip(name string, begin time.Time) (held bool, seen string) {
+// trip tells when after the measurement's begin a breaker opened, and why; held: it did in time.
+func (s *stage) trip(name string) (held bool, seen string) {
 	t, ok := s.p.seen.trip(name)
 	if !ok {
 		return false, "it did not"
 	}
-	return t.At.Sub(begin) <= openBudget, fmt.Sprintf("after %v: %s", round(t.At.Sub(begin)), t.Reason)
+	return t.At.Sub(s.begun) <= openBudget, fmt.Sprintf("after %v: %s", round(t.At.Sub(s.begun)), t.Reason)
 }
 
 // lane is the state of a consumer's breaker.
@@ -150,16 +158,30 @@ func (s *stage) lane(name string) breaker.State { return s.p.consumers.stats(nam
 
 // measure begins the measurement, end ends it.
 func (s *stage) measure() (end func() measured) {
-	begin, unfit := time.Now(), s.p.bench.Misrouted()
-	s.p.reads.open()
-	s.p.consumers.emits.open()
+	unfit := s.p.bench.Misrouted()
+	s.begun = time.Now()
 	s.p.seen.open()
+	all := []*meter{&s.p.reads, &s.p.consumers.emits, &s.p.twin.reads, &s.p.twin.emits}
+	for _, m := range all {
+		m.open()
+	}
 	return func() measured {
+		s.beside(s.p.twin.reads.shut(), s.p.twin.emits.shut())
 		return measured{
 			reads: s.p.reads.shut(), emits: s.p.consumers.emits.shut(), modes: s.p.seen.shut(),
-			unfit: s.p.bench.Misrouted() - unfit, lasted: time.Since(begin),
+			unfit: s.p.bench.Misrouted() - unfit, lasted: time.Since(s.begun),
 		}
 	}
+}
+
+// beside tells what the same load without the library met, where it ran.
+func (s *stage) beside(reads, emits *counts) {
+	if reads.all+emits.all == 0 {
+		return
+	}
+	text := fmt.Sprintf("%d of %d reads got an old answer that looks fresh, %d failed, P99 %.0f ms; %d of %d triggers were lost, P99 %.0f ms",
+		reads.stale, reads.all, reads.all-reads.good, reads.percentile(0.99), emits.all-emits.good, emits.all, emits.percentile(0.99))
+	s.p.runs.change(func(r *api.LabRun) { r.Beside = text })
 }
 
 // breaks breaks targets at once.
