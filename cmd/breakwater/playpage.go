@@ -57,7 +57,7 @@ func (f *labFlags) playPage(ctx context.Context, fleet lab.Fleet, ln net.Listene
 	}
 	result, err := p.Run(ctx, func(l lab.Live) { screen.live(l) })
 	hub.Publish(api.Event{Kind: api.KindStop, Text: "the lab ends"})
-	server.Close()
+	server.Close() //nolint:contextcheck // it bounds itself
 	if err = errors.Join(err, <-served); err != nil {
 		return f.unlessInterrupted(ctx, err)
 	}

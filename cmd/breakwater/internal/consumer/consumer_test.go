@@ -219,7 +219,7 @@ func TestForgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close() //nolint:errcheck // ended by the test
+	defer p.Close()
 	deliver(t, p, "/a-1", "/a-2", "/a-2")
 	if r := report(t, p); r.Taken != 3 || len(r.IDs) != 0 {
 		t.Errorf("taken, IDs: got %d, %v, want 3 and none", r.Taken, r.IDs)

@@ -129,5 +129,8 @@ func (o *ownReads) asks() *written {
 	return o.newest.Load()
 }
 
+// OwnReads counts the reads that asked for a commit and were answered.
+func (b *Bench) OwnReads() int { return b.run.rec.owned() }
+
 // Misrouted counts the reads that were sent to a replica which was open, or sent as fresh to one that was known to be late.
 func (b *Bench) Misrouted() int { return b.run.rec.misrouted() }

@@ -17,6 +17,7 @@ type Durations struct {
 	seen int
 }
 
+// Add adds one.
 func (d *Durations) Add(v time.Duration) {
 	d.seen++
 	if len(d.kept) < maxKept {

@@ -369,6 +369,12 @@ func (r *recorder) enter(p phase) {
 // in is the phase of now.
 func (r *recorder) in() phase { return phase(r.phase.Load()) }
 
+func (r *recorder) owned() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.sum.OwnReads
+}
+
 func (r *recorder) misrouted() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

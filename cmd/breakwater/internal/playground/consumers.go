@@ -148,9 +148,10 @@ func (k *consumers) emit(ctx context.Context, now func() time.Duration, name str
 
 // stats are those of a consumer.
 func (k *consumers) stats(name string) emit.ConsumerStats {
-	for _, c := range k.router.Stats().Consumers {
-		if c.Name == name {
-			return c
+	all := k.router.Stats().Consumers
+	for i := range all {
+		if all[i].Name == name {
+			return all[i]
 		}
 	}
 	return emit.ConsumerStats{}

@@ -2,6 +2,7 @@ package playground
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // they wait more than they work
+		panic(err)
 	}
 	os.Exit(leaks.Check(m.Run()))
 }

@@ -130,14 +130,14 @@ func (p *Playground) Run(ctx context.Context, live func(lab.Live)) (lab.Result, 
 func (p *Playground) begin(ctx context.Context) {
 	p.life.Lock()
 	defer p.life.Unlock()
-	p.life.ctx = ctx
+	p.life.ctx = ctx //nolint:fatcontext // kept, not nested
 }
 
 // end keeps new jobs from being begun.
 func (p *Playground) end() {
 	p.life.Lock()
 	defer p.life.Unlock()
-	p.life.ctx = nil
+	p.life.ctx = nil //nolint:fatcontext // the same
 }
 
 // while calls do with the context of Run on a goroutine that Run waits for; do is not called once Run ends.

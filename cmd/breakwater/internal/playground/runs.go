@@ -113,7 +113,7 @@ func (r *runs) find(name string) (scenario, error) {
 }
 
 // Play begins a guided scenario with what the person predicted, "" for nothing (api.Lab). It mends first what is broken.
-func (p *Playground) Play(_ context.Context, name, prediction string) error {
+func (p *Playground) Play(_ context.Context, name, prediction string) error { //nolint:contextcheck // a scenario outlives the request for it
 	s, err := p.runs.find(name)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (p *Playground) Play(_ context.Context, name, prediction string) error {
 		cancel()
 		return err
 	}
-	err = p.while(func(ctx context.Context) {
+	err = p.while(func(ctx context.Context) { //nolint:contextcheck // the same
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
 		p.play(own, s)

@@ -149,12 +149,16 @@ func (w *twin) one(ctx context.Context, pool *pgxpool.Pool) {
 // emit makes the emits until ctx ends, and waits for those under way.
 func (w *twin) emit(ctx context.Context) {
 	sinks := map[string]emit.Sink{}
+	defer func() {
+		for _, s := range sinks {
+			s.(*httpsink.Sink).CloseIdleConnections()
+		}
+	}()
 	for name, process := range w.p.consumers.processes {
 		sink, err := httpsink.New(httpsink.Config{URL: process.URL, MaxConns: twinWorkers})
 		if err != nil {
 			return // it was good once: startConsumers made one like it
 		}
-		defer sink.CloseIdleConnections()
 		sinks[name] = sink
 	}
 	pool := emitlab.NewPool(emitlab.PoolConfig{Workers: twinWorkers, Queue: twinQueue, Timeout: twinTimeout}, sinks)
