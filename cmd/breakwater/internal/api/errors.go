@@ -1,10 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/breakwater-go/breakwater/emit"
+	"github.com/breakwater-go/breakwater/replica"
 )
 
 // A FieldFault is one thing that is wrong with what was asked.
@@ -50,19 +54,24 @@ func invalid(faults []FieldFault) error {
 	return &InvalidError{faults}
 }
 
-// saidByLibrary is a fault in the words of a library: "package: Field is value: mend".
-var saidByLibrary = regexp.MustCompile(`^\w+: ([A-Z][\w.\[\]]*) is ([^:]*)[:,] (.*)$`)
+// saidByLibrary is a fault in the words of a library: "package: Field is value: mend", with more before the field in some.
+var (
+	saidByLibrary = regexp.MustCompile(`^(?:.*?: )?([A-Z][\w.\[\]]*) is ([^:,]*)[:,] (.*)$`)
+	fieldName     = regexp.MustCompile(`\b[A-Z]\w*(\.[A-Z]\w*)*`)
+)
 
 // fromLibrary tells the faults that a library found under the names of the interface. Fields that are not in names keep their own.
 func fromLibrary(err error, names map[string]string) error {
+	if errors.Is(err, emit.ErrClosed) || errors.Is(err, replica.ErrClosed) {
+		return err // no fault of who asked
+	}
+	rename := func(field string) string { return cmp.Or(names[field], field) }
 	var faults []FieldFault
 	for _, e := range leaves(err) {
-		f := FieldFault{Field: "settings", Value: "refused", Mend: e.Error()}
-		if said := saidByLibrary.FindStringSubmatch(e.Error()); said != nil {
-			f = FieldFault{Field: said[1], Value: said[2], Mend: said[3]}
-		}
-		if name, ok := names[f.Field]; ok {
-			f.Field = name
+		text := strings.ReplaceAll(e.Error(), "\n", "; ")
+		f := FieldFault{Field: "settings", Value: "refused", Mend: text}
+		if said := saidByLibrary.FindStringSubmatch(text); said != nil {
+			f = FieldFault{rename(said[1]), said[2], fieldName.ReplaceAllStringFunc(said[3], rename)}
 		}
 		faults = append(faults, f)
 	}

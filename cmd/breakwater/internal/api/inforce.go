@@ -1,34 +1,35 @@
 package api
 
-import "github.com/breakwater-go/breakwater/emit"
+import (
+	"maps"
+	"slices"
+	"time"
 
-// emitSettings are those of an emit.Router in force.
-type emitSettings struct{ emit.Config }
+	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/emit"
+)
 
-// configured is an emit.Router that tells its settings.
-type configured interface{ Config() emit.Config }
-
-// inForce asks a Router for its settings.
-func inForce(r *emit.Router) emitSettings {
-	if c, ok := any(r).(configured); ok {
-		return emitSettings{c.Config()}
-	}
-	return emitSettings{}
-}
-
-func (s *emitSettings) consumer(name string) emit.Consumer {
-	for i := range s.Consumers {
-		if s.Consumers[i].Name == name {
-			return s.Consumers[i]
-		}
+// consumerOf is a consumer as it is configured, the zero value where there is none.
+func consumerOf(c *emit.Config, name string) emit.Consumer {
+	if i := slices.IndexFunc(c.Consumers, func(k emit.Consumer) bool { return k.Name == name }); i >= 0 {
+		return c.Consumers[i]
 	}
 	return emit.Consumer{}
 }
 
-// priorities are their names, the most important first.
-func (s *emitSettings) priorities() []string {
-	if len(s.Priorities) == 0 {
-		return []string{"compliance", "normal", "idle-ping"}
+// openOf is how long a lane's breaker stays open: what is configured, or the lane's default as package emit has it. Where one
+// part of it is changed the others are to stay.
+func openOf(b breaker.Backoff) breaker.Backoff {
+	if b == (breaker.Backoff{}) {
+		return breaker.Backoff{Base: 100 * time.Millisecond, Max: 2 * time.Second, Jitter: 20 * time.Millisecond, Sticky: 10 * time.Second}
 	}
-	return s.Priorities
+	return b
+}
+
+// owners are those who have dead letters: the consumers, and those that are configured no more.
+func owners(p Parts) (names []string) {
+	if p.Router == nil {
+		return nil
+	}
+	return append(consumerNames(p), slices.Sorted(maps.Keys(p.Router.Stats().Absent))...)
 }

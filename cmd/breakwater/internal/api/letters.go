@@ -101,17 +101,17 @@ func (s *Standard) matching(ctx context.Context, consumer string, f LetterFilter
 
 // of is what the filter means to the Router, with every fault of it.
 func (f *LetterFilter) of(p Parts, consumer string) (*emit.Router, emit.Filter, error) {
-	names := consumerNames(p)
+	names := owners(p)
 	if !slices.Contains(names, consumer) {
 		return nil, emit.Filter{}, &UnknownError{What: "consumer", Name: consumer, Known: names}
 	}
-	settings := inForce(p.Router)
+	settings := p.Router.Config()
 	filter := emit.Filter{Types: f.Types, Key: f.Key, Parked: f.Parked}
 	var faults []FieldFault
 	for _, name := range f.Priorities {
-		i := slices.Index(settings.priorities(), name)
+		i := slices.Index(settings.Priorities, name)
 		if i < 0 {
-			faults = append(faults, FieldFault{"priorities", strconv.Quote(name), "use " + strings.Join(settings.priorities(), ", ")})
+			faults = append(faults, FieldFault{"priorities", strconv.Quote(name), "use " + strings.Join(settings.Priorities, ", ")})
 		}
 		filter.Priorities = append(filter.Priorities, i)
 	}

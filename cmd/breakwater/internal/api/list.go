@@ -82,7 +82,7 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
 	page := Letters{Letters: []Letter{}}
-	settings := inForce(router)
+	settings := router.Config()
 	for found, err := range router.Letters(ctx, l.consumer, filter) {
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 			page.Next = &page.Letters[l.limit-1].Seq
 			break
 		}
-		page.Letters = append(page.Letters, s.letter(&found, settings.priorities(), l.payload))
+		page.Letters = append(page.Letters, s.letter(&found, settings.Priorities, l.payload))
 	}
 	answer(w, http.StatusOK, page)
 	return nil

@@ -70,7 +70,7 @@ func (s *Standard) Status() Status {
 		st.ReadPath = s.readPath(p.Path)
 	}
 	if p.Router != nil {
-		st.Consumers = s.consumers(now, p.Router)
+		s.consumers(&st, p.Router)
 	}
 	return st
 }
@@ -142,19 +142,23 @@ func (s *Standard) readPath(r *readpath.Router) *ReadPath {
 	return p
 }
 
-func (s *Standard) consumers(now time.Time, r *emit.Router) []Consumer {
-	settings := inForce(r)
-	out := []Consumer{}
-	for _, c := range r.Stats().Consumers {
-		k := settings.consumer(c.Name)
-		out = append(out, Consumer{
+func (s *Standard) consumers(st *Status, r *emit.Router) {
+	settings, stats := r.Config(), r.Stats()
+	for _, c := range stats.Consumers {
+		k := consumerOf(&settings, c.Name)
+		st.Consumers = append(st.Consumers, Consumer{
 			Name: c.Name, Emitted: c.Emitted, Delivered: c.Delivered, Stored: c.Stored, Shed: c.Shed, Refused: c.Refused,
 			Degraded: c.Degraded, Replayed: c.Replayed, Evicted: c.Evicted, Discarded: c.Discarded, Reasons: c.Reasons, InFlight: c.InFlight,
-			Breaker: s.breaker(now, ScopeConsumer, c.Name, c.Breaker), Depth: depthOf(now, c.Depth, settings.priorities(), k.DeadLetters),
+			Breaker: s.breaker(st.At, ScopeConsumer, c.Name, c.Breaker), Depth: depthOf(st.At, c.Depth, settings.Priorities, k.DeadLetters),
 			TimeoutMS: ms(k.Timeout), SlowMS: ms(k.Slow), Bulkhead: k.Bulkhead,
 		})
 	}
-	return out
+	for name, d := range stats.Absent {
+		if st.Absent == nil {
+			st.Absent = map[string]Depth{}
+		}
+		st.Absent[name] = depthOf(st.At, d, settings.Priorities, settings.DeadLetters)
+	}
 }
 
 func depthOf(now time.Time, d emit.Depth, priorities []string, store emit.DeadLetters) Depth {

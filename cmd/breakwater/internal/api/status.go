@@ -37,11 +37,13 @@ type Status struct {
 	Replicas   []Replica  `json:"replicas"`  // in the order of the configuration
 	ReadPath   *ReadPath  `json:"read_path"` // null: no degraded mode
 	Consumers  []Consumer `json:"consumers"`
-	Settings   *Settings  `json:"settings"` // of the replica set; null: no nodes
-	Reload     *Reload    `json:"reload"`   // null in the lab
-	Stream     Stream     `json:"stream"`
-	Traffic    *Traffic   `json:"traffic,omitempty"` // of the lab's own load
-	Lab        *LabStatus `json:"lab,omitempty"`
+	// Absent is what is stored of consumers that are in the configuration no more: nobody delivers it.
+	Absent   map[string]Depth `json:"absent,omitempty"`
+	Settings *Settings        `json:"settings"` // of the replica set; null: no nodes
+	Reload   *Reload          `json:"reload"`   // null in the lab
+	Stream   Stream           `json:"stream"`
+	Traffic  *Traffic         `json:"traffic,omitempty"` // of the lab's own load
+	Lab      *LabStatus       `json:"lab,omitempty"`
 }
 
 // Breaker is one state machine (REQ-O7).

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -90,24 +89,16 @@ func tuneReplicas(set *replica.Set, t Tuning) error {
 	})
 }
 
-// reconfigurable is an emit.Router whose settings can change while it runs.
-type reconfigurable interface {
-	configured
-	Reconfigure(c emit.Config) error
-}
-
 func tuneConsumer(r *emit.Router, name string, t Tuning) error {
-	router, ok := any(r).(reconfigurable)
-	if !ok {
-		return errors.New("the settings of consumers cannot be changed while they run")
-	}
-	settings := emitSettings{router.Config()}
+	settings := r.Config()
 	i := slices.IndexFunc(settings.Consumers, func(k emit.Consumer) bool { return k.Name == name })
-	if i < 0 {
+	if i < 0 { // it has just gone
 		return &UnknownError{What: "consumer", Name: name}
 	}
-	settings.Consumers = slices.Clone(settings.Consumers)
 	k := &settings.Consumers[i]
+	if t.OpenBaseMS != nil || t.OpenMaxMS != nil {
+		k.Breaker.Open = openOf(k.Breaker.Open)
+	}
 	var c change
 	c.duration("timeout_ms", t.TimeoutMS, &k.Timeout)
 	c.duration("slow_ms", t.SlowMS, &k.Slow)
@@ -122,8 +113,8 @@ func tuneConsumer(r *emit.Router, name string, t Tuning) error {
 	if err := c.fault(); err != nil {
 		return err
 	}
-	return fromLibrary(router.Reconfigure(settings.Config), map[string]string{
-		"Timeout": "timeout_ms", "Slow": "slow_ms", "Bulkhead": "bulkhead", "Open.Base": "open_base_ms", "Open.Max": "open_max_ms",
+	return fromLibrary(r.Reconfigure(settings), map[string]string{
+		"Timeout": "timeout_ms", "Slow": "slow_ms", "Limit": "bulkhead", "Open.Base": "open_base_ms", "Open.Max": "open_max_ms",
 	})
 }
 
