@@ -181,10 +181,10 @@ func (c *Consumer) check(i int) (faults []error) {
 	if c.Breaker.Name != "" || c.Breaker.Classify != nil || c.Breaker.Calls != (breaker.Calls{}) {
 		fault("Breaker sets Name, Classify or Calls, which are the lane's")
 	}
-	if _, err := limit.NewBulkhead(limit.BulkheadConfig{Limit: c.Bulkhead, MaxWaiting: -1}); err != nil {
+	if _, err := limit.NewBulkhead(c.bulkheadConfig()); err != nil {
 		fault("Bulkhead: %w", err)
 	} else if c.Timeout >= time.Millisecond {
-		if _, err := breaker.New(c.breaker()); err != nil {
+		if _, err := breaker.New(c.breakerConfig()); err != nil {
 			fault("%w", err)
 		}
 	}
@@ -206,8 +206,12 @@ const (
 	fewestFailures = 5
 )
 
-// breaker is the configuration of the lane's breaker.
-func (c *Consumer) breaker() breaker.Config {
+func (c *Consumer) bulkheadConfig() limit.BulkheadConfig {
+	return limit.BulkheadConfig{Limit: c.Bulkhead, MaxWaiting: -1}
+}
+
+// breakerConfig is the configuration of the lane's breaker.
+func (c *Consumer) breakerConfig() breaker.Config {
 	b := c.Breaker
 	b.Name, b.Calls = c.Name, breaker.Calls{MaxInFlight: c.Bulkhead, Timeout: c.Timeout}
 	if len(b.Rules) == 0 {

@@ -46,6 +46,9 @@ func (c *counts) by(why Reason) *atomic.Uint64 {
 type Stats struct {
 	// Consumers are in the order of Config.Consumers.
 	Consumers []ConsumerStats
+	// Absent are the letters of consumers that are in no Config, by name: nobody delivers them until one of that name is added. Those that
+	// are just ending are among them. Router.Letters and Router.Discard know them too. Stores that no Config of this Router named are not looked into.
+	Absent map[string]Depth
 }
 
 // ConsumerStats is a snapshot of a lane. Emitted = Delivered + Stored + Shed + Refused in each of them (REQ-E14):
@@ -68,30 +71,33 @@ type ConsumerStats struct {
 	// Reasons counts triggers that were stored, by why.
 	Reasons map[Reason]uint64
 
+	// Took is how long Emit and HandOver took for this consumer, deliveries and diverts alike.
+	Took Histogram
+
 	InFlight int           // deliveries, replays too
 	Breaker  breaker.Stats // its Openings are the lane's trips
 	Depth    Depth         // of the store
 }
 
 // stats reads what leaves the store before what enters it, so that Stored is never below what it is.
-func (l *lane) stats() ConsumerStats {
-	c := &l.count
-	s := ConsumerStats{
-		Name: l.Name, Replayed: c.replayed.Load(), Evicted: c.evicted.Load(), Discarded: c.discarded.Load(), Parked: c.parked.Load(),
-		Degraded: c.degraded.Load(), Reasons: map[Reason]uint64{},
-		InFlight: l.bulkhead.Stats().InFlight, Breaker: l.breaker.Stats(), Depth: l.store.Depths()[l.Name],
+func (s *state) stats() ConsumerStats {
+	c := &s.count
+	x := ConsumerStats{
+		Name: s.name, Replayed: c.replayed.Load(), Evicted: c.evicted.Load(), Discarded: c.discarded.Load(), Parked: c.parked.Load(),
+		Took: s.took.read(), Degraded: c.degraded.Load(), Reasons: map[Reason]uint64{},
+		InFlight: s.bulkhead.Stats().InFlight, Breaker: s.breaker.Stats(), Depth: s.store.Depths()[s.name],
 	}
 	shed, unstored := c.shed.Load(), c.unstored.Load()
-	left := shed + unstored + s.Evicted + s.Discarded + s.Replayed // more than was diverted if a store failed and stored all the same
-	s.Stored = max(left, c.diverted.Load()) - left
-	s.Shed = shed + s.Evicted + s.Discarded
-	s.Refused = unstored + c.refused.Load()
-	s.Delivered = c.delivered.Load() + s.Degraded + s.Replayed
-	s.Emitted = s.Delivered + s.Stored + s.Shed + s.Refused
+	left := shed + unstored + x.Evicted + x.Discarded + x.Replayed // more than was diverted if a store failed and stored all the same
+	x.Stored = max(left, c.diverted.Load()) - left
+	x.Shed = shed + x.Evicted + x.Discarded
+	x.Refused = unstored + c.refused.Load()
+	x.Delivered = c.delivered.Load() + x.Degraded + x.Replayed
+	x.Emitted = x.Delivered + x.Stored + x.Shed + x.Refused
 	for i, why := range reasons() {
 		if n := c.reasons[i].Load(); n > 0 {
-			s.Reasons[why] = n
+			x.Reasons[why] = n
 		}
 	}
-	return s
+	return x
 }

@@ -19,7 +19,7 @@ type DeadLetters interface {
 	// for priority 0 only. An error that matches ErrFull says
 	// that l is as little important as what is stored: it is shed, and nothing was evicted. One that matches ErrBackPressure: there is
 	// no room for a letter of priority 0, or the store failed; one that matches ErrTooLarge: l could never be stored. Any error means that
-	// nothing of l is stored. ctx bounds the wait only: a letter may be stored although ctx has ended, and Append then returns nil.
+	// nothing of l is stored. ctx bounds the wait only, and Append must keep to it, or it holds up its caller: a letter may be stored although ctx has ended, and Append then returns nil.
 	// What l holds may change once Append has returned.
 	Append(ctx context.Context, l Letter) (evicted []Letter, err error)
 

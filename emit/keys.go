@@ -23,6 +23,9 @@ type keys struct {
 		storing int                     // who may store: holders of slots, and those who unpark
 		came    uint64                  // triggers and letters so far
 		forgot  time.Time               // when all was last forgotten
+		// frozen is the epoch whose emits may store letters that are not counted here, since the lane was not ordered then: until they have
+		// ended and all is counted once more nothing is taken off. 0: none.
+		frozen uint64
 	}
 }
 
@@ -43,6 +46,7 @@ type turn struct {
 	keys *keys
 	slot int
 	held bool // an earlier trigger of the key, or one of its slot, is stored
+	idle bool // it has not the slot: it only counts
 }
 
 // begin takes the slot of a key, and waits for those that came before. Their calls end by the lane's timeout, and
@@ -71,6 +75,21 @@ func (k *keys) begin(key string) turn {
 
 func (k *keys) slotOf(key string) int { return int(maphash.String(k.seed, key) % keySlots) } //nolint:gosec // below keySlots
 
+// idle is a turn that waits for nobody, of a letter about to be stored by a lane that is not ordered but was, or will be: counted
+// now, and no more if it ends without being stored.
+func (k *keys) idle(key string) turn {
+	if k == nil || key == "" {
+		return turn{}
+	}
+	n := k.slotOf(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.storing++
+	k.mu.came++
+	k.mu.slots[n].stored++
+	return turn{keys: k, slot: n, idle: true}
+}
+
 // end gives the slot to the next one that waits.
 func (t *turn) end(stored bool) {
 	if t.keys == nil {
@@ -79,6 +98,13 @@ func (t *turn) end(stored bool) {
 	k := t.keys
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if t.idle {
+		k.mu.storing--
+		if !stored {
+			k.goneLocked(t.slot)
+		}
+		return
+	}
 	s := &k.mu.slots[t.slot]
 	s.live = false
 	k.mu.storing--
@@ -105,8 +131,31 @@ func (k *keys) gone(key string) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := &k.mu.slots[k.slotOf(key)]
-	s.stored = max(0, s.stored-1)
+	k.goneLocked(k.slotOf(key))
+}
+
+func (k *keys) goneLocked(slot int) {
+	if s := &k.mu.slots[slot]; k.mu.frozen == 0 {
+		s.stored = max(0, s.stored-1)
+	}
+}
+
+// freeze keeps all that is counted until thaw.
+func (k *keys) freeze(epoch uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.frozen = epoch
+}
+
+func (k *keys) thaw() { k.freeze(0) }
+
+func (k *keys) frozen() uint64 {
+	if k == nil {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mu.frozen
 }
 
 // evicted is gone for a letter that made room, of which its lane is told late: one from before all was forgotten is not counted any more.
@@ -159,8 +208,9 @@ func (k *keys) forget(empty func() bool) {
 	}
 	k.mu.Lock()
 	before, storing := k.mu.came, k.mu.storing
+	frozen := k.mu.frozen
 	k.mu.Unlock()
-	if storing > 0 || !empty() {
+	if storing > 0 || frozen > 0 || !empty() {
 		return
 	}
 	k.mu.Lock()

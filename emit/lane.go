@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/pprof"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,76 +13,108 @@ import (
 	"github.com/breakwater-go/breakwater/limit"
 )
 
-// A lane is one consumer with all that stands before it.
+// A lane is one consumer with all that stands before it: its settings, immutable, and its state, which outlives them.
 type lane struct {
-	Consumer // with its defaults; immutable
-	r        *Router
-	breaker  *breaker.Breaker
-	bulkhead *limit.Bulkhead
-	store    DeadLetters
-	keys     *keys           // nil: not ordered
-	labels   context.Context // with the profile label alone
+	Consumer // with its defaults
+	*state
+	order    *keys // nil: not ordered
+	noLabels bool
+	retired  bool // in no Config any more
+}
+
+// state is what a lane keeps when its settings change.
+type state struct {
+	name      string
+	r         *Router
+	current   atomic.Pointer[lane] // the newest with this state; written under Router.mu
+	breaker   *breaker.Breaker
+	bulkhead  *limit.Bulkhead
+	store     DeadLetters
+	waits     bool                 // the store may have its caller wait
+	keys      atomic.Pointer[keys] // nil: it was never ordered
+	labels    context.Context      // with the profile label alone
+	lastEpoch uint64               // the last one with this consumer; under Router.mu
+	coming    bool                 // it is about to be in a Config again; under Router.mu
 
 	count   counts
+	took    histogram
 	letters atomic.Bool  // letters may wait in the store
 	later   atomic.Int64 // the consumer wants no call before; ns since Router.base
 	ramped  atomic.Int64 // traffic is back in full from then on; ns since Router.base
 	spent   atomic.Bool  // no letter can be a probe just now
 	proven  atomic.Bool  // a probe succeeded in this half-open
 	wakeup  chan struct{}
-	results chan result // of attempts at letters; room for all of them
+	results results // of attempts at letters
 	calls   calls
 	work    work // of the lane's goroutine
 	demands demands
 }
 
-func newLane(r *Router, c Consumer) *lane {
-	l := &lane{Consumer: c, r: r, store: c.DeadLetters, wakeup: make(chan struct{}, 1)}
-	l.bulkhead, _ = limit.NewBulkhead(limit.BulkheadConfig{Limit: c.Bulkhead, MaxWaiting: -1}) // both were checked
-	b := c.breaker()
-	b.Observer.OnTransition = l.onTransition(b.Ramp.For, b.Observer.OnTransition)
-	l.breaker, _ = breaker.New(b)
+func newState(r *Router, c *Consumer, store DeadLetters) *state {
+	s := &state{name: c.Name, r: r, store: store, waits: store.Durability() != InMemory, wakeup: make(chan struct{}, 1)}
+	s.bulkhead, _ = limit.NewBulkhead(c.bulkheadConfig()) // both were checked
+	s.breaker, _ = breaker.New(s.watched(c.breakerConfig()))
 	if c.Ordered {
-		l.keys = newKeys()
+		s.keys.Store(newKeys())
 	}
-	l.labels = pprof.WithLabels(context.Background(), pprof.Labels("consumer", c.Name))
-	l.work.init(l, max(1, b.Probe.Concurrent))
-	l.results = make(chan result, max(l.work.probes, l.Bulkhead)+l.Bulkhead) // lost ones hold a slot each
-	return l
+	s.labels = pprof.WithLabels(context.Background(), pprof.Labels("consumer", c.Name))
+	s.work.claimed, s.work.pace = map[uint64]*claim{}, newPace()
+	return s
 }
 
-func (l *lane) onTransition(ramp time.Duration, also func(breaker.Transition)) func(breaker.Transition) {
+// watched has the lane look at the breaker's transitions.
+func (s *state) watched(b breaker.Config) breaker.Config {
+	b.Observer.OnTransition = s.onTransition(b.Ramp.For, b.Observer.OnTransition)
+	return b
+}
+
+func (s *state) onTransition(ramp time.Duration, also func(breaker.Transition)) func(breaker.Transition) {
 	return func(t breaker.Transition) {
 		if t.To == breaker.HalfOpen {
-			l.proven.Store(false)
-			l.spent.Store(false)
+			s.proven.Store(false)
+			s.spent.Store(false)
 		}
 		if t.From == breaker.HalfOpen && t.To == breaker.Closed {
-			l.ramped.Store(int64(l.r.now() + ramp))
+			s.ramped.Store(int64(s.r.sinceBase() + ramp))
 		}
-		l.wake()
-		l.r.tellTransition(t)
+		s.wake()
+		s.r.tellTransition(t)
 		if also != nil {
 			also(t)
 		}
 	}
 }
 
+// reconfigure has breaker and bulkhead do as the newest settings say, which were checked.
+func (s *state) reconfigure(old, c *Consumer) {
+	b := s.watched(c.breakerConfig())
+	if o := old.Breaker.Observer; o.OnWouldOpen != nil && b.Observer.OnWouldOpen == nil {
+		b.Observer.OnWouldOpen = func(breaker.WouldOpen) {} // nil keeps the one before
+	}
+	if o := old.Breaker.Observer; o.OnFault != nil && b.Observer.OnFault == nil {
+		b.Observer.OnFault = func(breaker.Fault) {}
+	}
+	_ = s.breaker.Reconfigure(b)
+	_ = s.bulkhead.Reconfigure(c.bulkheadConfig())
+	s.wake()
+}
+
 // wake has the lane's goroutine look again.
-func (l *lane) wake() {
+func (s *state) wake() {
 	select {
-	case l.wakeup <- struct{}{}:
+	case s.wakeup <- struct{}{}:
 	default:
 	}
 }
 
 // emit delivers a trigger now, or sees to it that it is kept.
 func (l *lane) emit(ctx context.Context, t Trigger, priority int, exited *Result) Result {
-	began := time.Now()
-	turn := l.keys.begin(t.Key)
+	began := l.r.sinceBase()
+	defer l.timed(began)
+	turn := l.order.begin(t.Key)
 	left := l.Timeout
 	if turn.keys != nil {
-		left -= time.Since(began)
+		left -= l.r.sinceBase() - began
 	}
 	if turn.held || left < l.Slow { // with less a consumer that is well would look sick
 		l.count.received.Add(1)
@@ -144,7 +175,7 @@ func (l *lane) untilLater() time.Duration {
 	if at == 0 {
 		return 0
 	}
-	return time.Duration(at) - l.r.now()
+	return time.Duration(at) - l.r.sinceBase()
 }
 
 // A role is what a delivery is to the breaker.
@@ -170,7 +201,7 @@ func (l *lane) attempt(ctx context.Context, t Trigger, timeout time.Duration, pe
 		l.report(ctx, call, err, permit, as)
 		cancel()
 	}()
-	if !l.r.noLabels {
+	if !l.noLabels {
 		pprof.SetGoroutineLabels(l.labels) //nolint:contextcheck // the labels only: it allocates nothing so
 		defer pprof.SetGoroutineLabels(ctx)
 	}
@@ -218,7 +249,7 @@ const longestLater = 10 * time.Minute
 // leaveAlone does as a consumer asks that wants no call for some time.
 func (l *lane) leaveAlone(e *LaterError) {
 	after := min(max(e.After, 0), longestLater)
-	until := int64(l.r.now() + after)
+	until := int64(l.r.sinceBase() + after)
 	for {
 		at := l.later.Load()
 		if at >= until || l.later.CompareAndSwap(at, until) { // ends: later only grows
@@ -246,166 +277,6 @@ func (l *lane) reasonOf(err error) Reason {
 	}
 	return ReasonFailed
 }
-
-// divert keeps a trigger that was not delivered, and ends its turn.
-func (l *lane) divert(ctx context.Context, t Trigger, priority int, turn *turn, why Reason, cause error, tried bool) Result {
-	if l.Degrade == nil {
-		return l.put(ctx, t, priority, turn, why, cause, tried)
-	}
-	returned := false
-	defer func() {
-		if !returned { // Degrade ended the goroutine by runtime.Goexit, which goes on
-			l.put(ctx, t, priority, turn, why, cause, tried)
-		}
-	}()
-	done := l.degrade(ctx, t, why)
-	returned = true
-	if !done {
-		return l.put(ctx, t, priority, turn, why, cause, tried)
-	}
-	turn.end(false)
-	l.count.degraded.Add(1)
-	return Result{Consumer: l.Name, Outcome: Delivered, Reason: why, Err: cause}
-}
-
-// put makes a letter of a trigger and stores it.
-func (l *lane) put(ctx context.Context, t Trigger, priority int, turn *turn, why Reason, cause error, tried bool) Result {
-	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: why, StoredAt: time.Now(), Parked: why == ReasonRejected}
-	if tried {
-		letter.Attempts, letter.Last = 1, []Attempt{{At: letter.StoredAt, Err: attemptText(cause)}}
-		if !letter.Parked {
-			letter.NotBefore = letter.StoredAt.Add(backoff(1, cause))
-		}
-	}
-	if err := l.keep(ctx, &letter, turn); err != nil {
-		return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: why, Err: err}
-	}
-	return Result{Consumer: l.Name, Outcome: Stored, Reason: why, Err: cause}
-}
-
-// degrade reports whether Degrade did.
-func (l *lane) degrade(ctx context.Context, t Trigger, why Reason) (done bool) {
-	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
-	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			l.r.fault(l.Name, fmt.Errorf("emit: Degrade of %s panicked: %v", l.Name, v))
-			done = false
-		}
-	}()
-	return l.Degrade(ctx, t, why) == nil
-}
-
-func outcomeOf(err error) Outcome {
-	if errors.Is(err, ErrFull) {
-		return Shed
-	}
-	return Refused
-}
-
-// keep stores a letter, and counts it: as stored before it is, so that it is in some count at every moment (REQ-E14). Observers are told
-// when the trigger's turn has ended, since they may emit one of its key.
-func (l *lane) keep(ctx context.Context, letter *Letter, turn *turn) error {
-	l.count.diverted.Add(1)
-	ctx, cancel := l.r.storing(ctx)
-	defer cancel()
-	evicted, err := l.append(ctx, letter, turn)
-	for i := range evicted {
-		l.r.tellShed(&evicted[i], ErrFull)
-	}
-	switch {
-	case err == nil:
-		l.count.by(letter.Reason).Add(1)
-		if !letter.Parked {
-			l.letters.Store(true)
-			l.wake() // after the end of the turn: the letter's slot is free now
-		} else {
-			l.count.parked.Add(1)
-			l.r.tell(l.r.observer.OnParked, letter)
-		}
-		l.r.tell(l.r.observer.OnStored, letter)
-		return nil
-	case outcomeOf(err) == Shed:
-		l.count.shed.Add(1)
-	default:
-		l.count.unstored.Add(1)
-		if !errors.Is(err, ErrBackPressure) && !errors.Is(err, ErrTooLarge) {
-			l.r.fault(l.Name, err)
-		}
-	}
-	l.r.tellShed(letter, err)
-	return err
-}
-
-// append has the store keep a letter, and ends the trigger's turn, also if the store panics or ends the goroutine.
-func (l *lane) append(ctx context.Context, letter *Letter, turn *turn) (evicted []Letter, err error) {
-	stored := !letter.Parked
-	defer func() { turn.end(stored) }()
-	evicted, err = l.store.Append(ctx, *letter)
-	l.r.evicted(evicted)
-	stored = stored && err == nil
-	return evicted, err
-}
-
-// received stores a trigger before the first try.
-func (l *lane) received(ctx context.Context, t Trigger, priority int, _ *Result) Result {
-	l.count.received.Add(1)
-	turn := l.keys.begin(t.Key)
-	letter := Letter{Consumer: l.Name, Priority: priority, Trigger: t, Reason: ReasonReceived, StoredAt: time.Now()}
-	if err := l.keep(ctx, &letter, &turn); err != nil {
-		return Result{Consumer: l.Name, Outcome: outcomeOf(err), Reason: ReasonReceived, Err: err}
-	}
-	return Result{Consumer: l.Name, Outcome: Stored, Reason: ReasonReceived}
-}
-
-// calls are the deliveries under way, so that a Router that ends can end them.
-type calls struct {
-	mu struct {
-		sync.Mutex
-		cancel []context.CancelFunc // nil: free
-		free   []int
-		ended  bool
-	}
-	over atomic.Bool // mu.ended
-}
-
-func (c *calls) add(cancel context.CancelFunc) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.ended {
-		cancel()
-	}
-	if n := len(c.mu.free); n > 0 {
-		at := c.mu.free[n-1]
-		c.mu.free = c.mu.free[:n-1]
-		c.mu.cancel[at] = cancel
-		return at
-	}
-	c.mu.cancel = append(c.mu.cancel, cancel)
-	return len(c.mu.cancel) - 1
-}
-
-func (c *calls) drop(at int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.cancel[at] = nil
-	c.mu.free = append(c.mu.free, at)
-}
-
-// end cancels every call under way and to come.
-func (c *calls) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.ended = true
-	c.over.Store(true)
-	for _, cancel := range c.mu.cancel {
-		if cancel != nil {
-			cancel()
-		}
-	}
-}
-
-func (c *calls) ended() bool { return c.over.Load() }
 
 // attemptText is what an attempt keeps of its error. What a consumer says sounds like no crash or panic.
 func attemptText(err error) string {

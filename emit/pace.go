@@ -34,7 +34,7 @@ const (
 	tookWeight   = 8    // the newest attempt is an eighth of took
 )
 
-func newPace(share float64) pace { return pace{share: share, rate: slowestPace} }
+func newPace() pace { return pace{rate: slowestPace} }
 
 // wait is how long the next attempt must wait; 0: it may begin, and counts as begun.
 func (p *pace) wait(now time.Duration) time.Duration {

@@ -15,7 +15,7 @@ func begins(p *pace, from, to time.Duration) (n int) {
 }
 
 func TestPaceDoublesAndHalves(t *testing.T) {
-	p := newPace(0.2)
+	p := testPace()
 	if n := begins(&p, 0, time.Second); n != 16 {
 		t.Errorf("%d in the first second; want 16", n)
 	}
@@ -38,7 +38,7 @@ func TestPaceDoublesAndHalves(t *testing.T) {
 }
 
 func TestPaceKeepsToItsShare(t *testing.T) {
-	p := newPace(0.2)
+	p := testPace()
 	p.rate = 1000
 	for _, x := range []struct {
 		live, handed uint64
@@ -59,7 +59,7 @@ func TestPaceKeepsToItsShare(t *testing.T) {
 }
 
 func TestPaceTakesBack(t *testing.T) {
-	p := newPace(0.2)
+	p := testPace()
 	for range 100 {
 		n, _ := p.most(time.Second, 3)
 		p.giveBack(n)
@@ -70,7 +70,7 @@ func TestPaceTakesBack(t *testing.T) {
 }
 
 func TestPaceLeavesRoom(t *testing.T) {
-	p := newPace(0.2)
+	p := testPace()
 	for range 100 {
 		p.ended(0, 20*time.Millisecond, false, false)
 	}
@@ -97,4 +97,10 @@ func TestPaceLeavesRoom(t *testing.T) {
 			t.Errorf("%+v: room for %d", x, got)
 		}
 	}
+}
+
+func testPace() pace {
+	p := newPace()
+	p.share = 0.2
+	return p
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,22 +16,27 @@ import (
 // A Router sends triggers to their consumers, each by a lane of its own. Make it with [New]; it must not be copied. All
 // its methods may be called at any time from any goroutine.
 type Router struct {
-	lanes      []*lane // all that stands here is immutable
-	routes     map[string][]*lane
-	others     []*lane // of types that nobody names
-	priorities map[string]int
-	standard   int // the priority of triggers without one
-	source     string
-	maxBytes   int
-	noLabels   bool
-	observer   Observer
-	base       time.Time
-	rings      []*Ring // stores of our own
-	stop       context.CancelFunc
-	lasting    time.Duration // the longest Timeout
+	priorities  map[string]int // this and what follows up to now is immutable
+	standard    int            // the priority of triggers without one
+	deadLetters DeadLetters    // Config.DeadLetters
+	base        time.Time
+	begin       func(*state)    // starts a lane's goroutine
+	stop        func()          // tells them all to end
+	stopped     <-chan struct{} // closed by stop
+	drained     chan struct{}   // closed when the Router is closed and the emits under way have ended
 
-	intake intake
-	owned  sync.WaitGroup // the lanes' goroutines and their attempts
+	now      atomic.Pointer[epoch] // what is in force; replaced under changing and mu
+	changing sync.Mutex            // held by Reconfigure, also while it asks a store
+
+	mu struct {
+		sync.Mutex
+		closed  bool
+		running []*epoch               // those whose emits have not all ended, the one in force too
+		others  map[string]*state      // of consumers that are in no Config: lanes that end, and those about to begin
+		left    map[string]DeadLetters // where consumers that are gone have letters, apart from deadLetters
+		rings   map[string]*Ring       // stores of our own
+	}
+	owned sync.WaitGroup // the lanes' goroutines and their attempts
 }
 
 // New makes a Router and starts a goroutine for each consumer, which Drain and Close end. What the stores hold
@@ -42,81 +46,32 @@ func New(c Config) (*Router, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	r := &Router{
-		routes: map[string][]*lane{}, priorities: map[string]int{}, source: c.Source, maxBytes: c.MaxBytes,
-		noLabels: c.NoLabels, observer: c.Observer, base: time.Now(),
-	}
-	r.intake.drained = make(chan struct{})
+	r := &Router{priorities: map[string]int{}, deadLetters: c.DeadLetters, base: time.Now(), drained: make(chan struct{})}
+	r.mu.others, r.mu.left, r.mu.rings = map[string]*state{}, map[string]DeadLetters{}, map[string]*Ring{}
 	for i, p := range c.Priorities {
 		r.priorities[p] = i
 	}
 	r.standard = r.priorities[c.DefaultPriority]
-	for i := range c.Consumers {
-		k := &c.Consumers[i]
-		if k.DeadLetters == nil {
-			k.DeadLetters = c.DeadLetters
-		}
-		if k.DeadLetters == nil {
-			ring, _ := NewRing(RingConfig{}) // no faults in it
-			r.rings = append(r.rings, ring)
-			k.DeadLetters = ring
-		}
-		r.lanes = append(r.lanes, newLane(r, *k))
-		r.lasting = max(r.lasting, k.Timeout)
-	}
-	r.route()
-	for _, l := range r.lanes {
-		if err := l.inherit(); err != nil {
-			return nil, fmt.Errorf("emit: dead letters of %s: %w", l.Name, err)
-		}
-	}
-	var ctx context.Context
-	ctx, r.stop = context.WithCancel(context.Background())
-	for _, l := range r.lanes {
-		r.owned.Go(func() { l.run(ctx) })
+	ctx, stop := context.WithCancel(context.Background())
+	r.begin = func(s *state) { r.owned.Go(func() { s.run(ctx) }) }
+	r.stop, r.stopped = stop, ctx.Done()
+	if err := r.install(c); err != nil {
+		stop()
+		return nil, err
 	}
 	return r, nil
 }
 
-// route finds the lanes of each type that somebody names.
-func (r *Router) route() {
-	for _, l := range r.lanes {
-		for _, t := range l.Types {
-			r.routes[t] = nil
-		}
-		if len(l.Types) == 0 {
-			r.others = append(r.others, l)
-		}
-	}
-	for t := range r.routes {
-		for _, l := range r.lanes {
-			if len(l.Types) == 0 || slices.Contains(l.Types, t) {
-				r.routes[t] = append(r.routes[t], l)
-			}
-		}
-	}
-}
+func (r *Router) sinceBase() time.Duration { return time.Since(r.base) }
 
-// inherit counts what the store holds from before.
-func (l *lane) inherit() error {
-	d := l.store.Depths()[l.Name]
-	l.count.diverted.Add(uint64(max(d.Letters, 0)))
-	l.letters.Store(d.Letters > d.Parked)
-	if d.Letters == 0 {
-		return nil
-	}
-	_, err := l.hold(context.Background(), Filter{Parked: new(false)})
-	return err
-}
-
-func (r *Router) now() time.Duration { return time.Since(r.base) }
+func (r *Router) observer() *Observer { return &r.now.Load().observer }
 
 // Emit tells the consumers of t.Type, and answers for each of them. The error is nil only if each has taken the trigger, or
 // will get it from the dead letters, which hold it as safe as their Durability says (REQ-E8); else it is an [*Error], or says what is
 // wrong with t.
 //
-// It waits for a delivery no longer than the lane's Timeout, for a degrade function as long again, and for the store; consumers are told
-// at the same time. If ctx ends, deliveries end, and the triggers are stored. A delivery that timed out may have taken effect
+// It waits for a delivery no longer than the lane's Timeout, for a degrade function as long again, and for a durable store 5 s at most, after which the
+// trigger is refused with ErrBackPressure; consumers are told at the same time. If ctx ends, deliveries end, and the triggers are stored. A delivery that timed out may have taken effect
 // all the same: the consumer sees the ID again.
 func (r *Router) Emit(ctx context.Context, t Trigger) (Receipt, error) {
 	return r.each(ctx, t, (*lane).emit)
@@ -132,14 +87,14 @@ func (r *Router) HandOver(ctx context.Context, t Trigger) (Receipt, error) {
 type delivery func(l *lane, ctx context.Context, t Trigger, priority int, exited *Result) Result
 
 func (r *Router) each(ctx context.Context, t Trigger, do delivery) (Receipt, error) {
-	priority, lanes, err := r.complete(&t)
+	e, priority, lanes, err := r.enter(&t)
 	if err != nil {
 		return Receipt{ID: t.ID}, err
 	}
-	if !r.intake.enter() {
+	if e == nil {
 		return r.refuse(lanes, t.ID)
 	}
-	defer r.intake.leave()
+	defer e.intake.leave()
 	receipt := Receipt{ID: t.ID}
 	if len(lanes) == 1 {
 		receipt.one = do(lanes[0], ctx, t, priority, nil)
@@ -148,6 +103,20 @@ func (r *Router) each(ctx context.Context, t Trigger, do delivery) (Receipt, err
 	}
 	err = receipt.err()
 	return receipt, err
+}
+
+// enter begins an emit under the settings in force; e is nil if the Router ends. Each further turn needs a Reconfigure since the turn before.
+func (r *Router) enter(t *Trigger) (e *epoch, priority int, lanes []*lane, err error) {
+	for {
+		e = r.now.Load()
+		priority, lanes, err = r.complete(e, t)
+		if err != nil || e.intake.enter() {
+			return e, priority, lanes, err
+		}
+		if r.now.Load() == e {
+			return nil, priority, lanes, nil
+		}
+	}
 }
 
 // together has each lane at work on a goroutine of its own, but for the last one.
@@ -167,22 +136,19 @@ func together(ctx context.Context, lanes []*lane, t Trigger, priority int, do de
 }
 
 // complete sets the defaults of a trigger and finds its lanes.
-func (r *Router) complete(t *Trigger) (priority int, lanes []*lane, err error) {
+func (r *Router) complete(e *epoch, t *Trigger) (priority int, lanes []*lane, err error) {
 	priority, known := r.standard, true
 	if t.Priority != "" {
 		priority, known = r.priorities[t.Priority]
 	}
-	lanes, named := r.routes[t.Type]
-	if !named {
-		lanes = r.others
-	}
+	lanes = e.to(t.Type)
 	switch {
 	case t.Type == "":
 		return 0, nil, errors.New("emit: the trigger has no Type")
 	case !known:
 		return 0, nil, fmt.Errorf("emit: the trigger has the priority %q, which is not one of the Router's", t.Priority)
-	case len(t.Data) > r.maxBytes:
-		return 0, nil, fmt.Errorf("%w: %d bytes, the Router takes %d (Config.MaxBytes)", ErrTooLarge, len(t.Data), r.maxBytes)
+	case len(t.Data) > e.config.MaxBytes:
+		return 0, nil, fmt.Errorf("%w: %d bytes, the Router takes %d (Config.MaxBytes)", ErrTooLarge, len(t.Data), e.config.MaxBytes)
 	case len(lanes) == 0:
 		return 0, nil, fmt.Errorf("%w: %q", ErrNoConsumer, t.Type)
 	}
@@ -190,7 +156,7 @@ func (r *Router) complete(t *Trigger) (priority int, lanes []*lane, err error) {
 		t.ID = newID()
 	}
 	if t.Source == "" {
-		t.Source = r.source
+		t.Source = e.config.Source
 	}
 	if t.Time.IsZero() {
 		t.Time = time.Now()
@@ -221,95 +187,6 @@ func (r *Router) refuse(lanes []*lane, id string) (Receipt, error) {
 	return receipt, err
 }
 
-// An intake counts the emits under way, until it is closed and they have ended.
-type intake struct {
-	word    atomic.Int64 // bits 0-61 emits under way, 62 closed
-	drained chan struct{}
-	once    sync.Once
-}
-
-const intakeClosed = 1 << 62
-
-func (i *intake) enter() bool {
-	if i.word.Add(1)&intakeClosed == 0 {
-		return true
-	}
-	i.leave()
-	return false
-}
-
-func (i *intake) leave() { i.check(i.word.Add(-1)) }
-
-func (i *intake) check(word int64) {
-	if word == intakeClosed {
-		i.once.Do(func() { close(i.drained) })
-	}
-}
-
-func (i *intake) close() {
-	for {
-		word := i.word.Load()
-		if i.word.CompareAndSwap(word, word|intakeClosed) { // ends: others only come and go
-			i.check(word | intakeClosed)
-			return
-		}
-	}
-}
-
-// Drain ends the Router in order: emits are refused from now on; deliveries under way go on until ctx ends, and are cut off and stored then
-// (ReasonShutdown); replay stops. It returns once all has ended; the error is that of ctx if deliveries were cut off, or names the
-// consumers whose Sinks do not end although theirs did, a second after it. Stores that the caller gave stay open.
-func (r *Router) Drain(ctx context.Context) error {
-	r.intake.close()
-	r.stop()
-	ended := make(chan struct{})
-	go func() {
-		<-r.intake.drained
-		r.owned.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return r.closeRings()
-	case <-ctx.Done():
-	}
-	for _, l := range r.lanes {
-		l.calls.end()
-	}
-	patience := time.NewTimer(time.Second)
-	defer patience.Stop()
-	select {
-	case <-ended:
-		return errors.Join(context.Cause(ctx), r.closeRings())
-	case <-patience.C:
-		return r.hanging()
-	}
-}
-
-func (r *Router) closeRings() error {
-	for _, ring := range r.rings {
-		_ = ring.Close() // returns nil
-	}
-	return nil
-}
-
-func (r *Router) hanging() error {
-	var faults []error
-	for _, l := range r.lanes {
-		if n := l.bulkhead.Stats().InFlight; n > 0 {
-			faults = append(faults, fmt.Errorf("emit: %d deliveries to %s do not end although their contexts have", n, l.Name))
-		}
-	}
-	return errors.Join(append(faults, context.DeadlineExceeded)...)
-}
-
-// Close is Drain with the longest Timeout of a consumer as its deadline.
-func (r *Router) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), r.lasting)
-	defer cancel()
-	return r.Drain(ctx)
-}
-
 // Breaker returns that of a consumer, to look at it or to force it; nil if there is none of that name.
 func (r *Router) Breaker(consumer string) *breaker.Breaker {
 	if l := r.lane(consumer); l != nil {
@@ -318,43 +195,26 @@ func (r *Router) Breaker(consumer string) *breaker.Breaker {
 	return nil
 }
 
-func (r *Router) lane(consumer string) *lane {
-	for _, l := range r.lanes {
-		if l.Name == consumer {
-			return l
-		}
-	}
-	return nil
-}
+func (r *Router) lane(consumer string) *lane { return r.now.Load().lane(consumer) }
 
 // Stats returns what the Router counted.
 func (r *Router) Stats() Stats {
-	var s Stats
-	for _, l := range r.lanes {
+	e := r.now.Load()
+	s := Stats{Absent: r.absent(e)}
+	for _, l := range e.lanes {
 		s.Consumers = append(s.Consumers, l.stats())
 	}
 	return s
 }
 
-// storeTimeout bounds the wait for a store where the caller's context has ended.
-const storeTimeout = 5 * time.Second
-
-// storing is a context in which a store is asked: that of the caller, or another where it has ended.
-func (r *Router) storing(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-}
-
 // evicted counts letters that had to make room, each for its own consumer.
 func (r *Router) evicted(letters []Letter) {
 	for i := range letters {
-		if l := r.lane(letters[i].Consumer); l != nil {
+		if l := r.state(letters[i].Consumer); l != nil {
 			l.count.evicted.Add(1)
 			l.demands.progress()
 			if !letters[i].Parked {
-				l.keys.evicted(&letters[i])
+				l.keys.Load().evicted(&letters[i])
 			}
 		}
 	}
@@ -368,14 +228,14 @@ func (r *Router) tell(f func(Letter), letter *Letter) {
 }
 
 func (r *Router) tellShed(letter *Letter, why error) {
-	if f := r.observer.OnShed; f != nil {
+	if f := r.observer().OnShed; f != nil {
 		defer r.caught(letter.Consumer)
 		f(*letter, why)
 	}
 }
 
 func (r *Router) tellTransition(t breaker.Transition) {
-	if f := r.observer.OnTransition; f != nil {
+	if f := r.observer().OnTransition; f != nil {
 		defer r.caught(t.Name)
 		f(t)
 	}
@@ -389,7 +249,7 @@ func (r *Router) caught(consumer string) {
 }
 
 func (r *Router) fault(consumer string, err error) {
-	if f := r.observer.OnFault; f != nil {
+	if f := r.observer().OnFault; f != nil {
 		defer func() { _ = recover() }() // there is nobody left to tell
 		f(consumer, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -13,7 +14,8 @@ import (
 
 // work is what a lane's goroutine knows: probes and replays. Nobody else touches it.
 type work struct {
-	probes   int               // at once
+	probes   int               // at once; those of lane
+	lane     *lane             // whose settings are taken in
 	claimed  map[uint64]*claim // attempts under way
 	pending  []Settlement      // results that the store has not taken yet
 	pace     pace
@@ -26,9 +28,9 @@ type work struct {
 // A claim is a letter under way.
 type claim struct {
 	letter Letter
-	began  time.Duration
+	lostAt time.Duration // it has lasted for longer than the lease then
 	probe  bool
-	lost   bool // it has lasted for longer than the lease
+	lost   bool // it has
 	demand *demand
 }
 
@@ -41,9 +43,34 @@ type result struct {
 	untried bool
 }
 
-func (w *work) init(l *lane, probes int) {
-	w.probes = probes
-	w.claimed, w.pace = map[uint64]*claim{}, newPace(l.Replay.Share)
+// adopt takes in the newest settings.
+func (w *work) adopt(l *lane) {
+	if w.lane != l {
+		w.lane = l
+		w.probes, w.pace.share = max(1, l.breakerConfig().Probe.Concurrent), l.Replay.Share
+	}
+}
+
+// results are the ends of attempts that the lane's goroutine has not seen yet.
+type results struct {
+	mu struct {
+		sync.Mutex
+		all []result // at most one for each attempt under way
+	}
+}
+
+func (r *results) add(x result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.all = append(r.mu.all, x)
+}
+
+func (r *results) take() []result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.mu.all
+	r.mu.all = nil
+	return all
 }
 
 // busy is how many attempts are under way and not lost.
@@ -68,51 +95,57 @@ const (
 )
 
 // run is the lane's goroutine.
-func (l *lane) run(ctx context.Context) {
+func (s *state) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stop := ctx.Done()
 	for {
 		select {
 		case <-stop:
-			l.work.stopping, stop = true, nil
-		case <-l.wakeup:
+			s.work.stopping, stop = true, nil
+		case <-s.wakeup:
 		case <-timer.C:
-		case r := <-l.results:
+		}
+		l := s.current.Load()
+		s.work.adopt(l)
+		for _, r := range s.results.take() { // all that are there are settled in one step
 			l.ended(r)
 		}
-		l.collect()
 		l.settle(ctx)
-		if l.work.stopping && len(l.work.claimed) == 0 {
+		if len(s.work.claimed) == 0 && (s.work.stopping || l.retired && s.r.leaves(s)) {
 			return
 		}
-		if wait := l.step(ctx); wait < forever {
+		if wait := min(l.step(ctx), s.recount(ctx)); wait < forever {
 			timer.Reset(wait)
 		}
 	}
 }
 
-// collect takes in the results that are there, so that they are settled in one step.
-func (l *lane) collect() {
-	for {
-		select {
-		case r := <-l.results:
-			l.ended(r)
-		default:
-			return
-		}
+// recount counts the keys of what is stored, once all emits have ended that did not, and returns when to look again.
+func (s *state) recount(ctx context.Context) time.Duration {
+	keys := s.keys.Load()
+	epoch := keys.frozen()
+	if epoch == 0 || s.work.stopping || !s.r.isOver(epoch) { // the end of an epoch wakes
+		return forever
 	}
+	if _, err := s.hold(ctx, Filter{Parked: new(false)}); err != nil {
+		s.r.fault(s.name, fmt.Errorf("emit: keys of %s: %w", s.name, err))
+		return storeRetry
+	}
+	keys.thaw()
+	s.wake() // what was taken off meanwhile may be forgotten
+	return forever
 }
 
 // step begins what may begin now, and returns when to look again.
 func (l *lane) step(ctx context.Context) time.Duration {
-	w, now := &l.work, l.r.now()
+	w, now := &l.work, l.r.sinceBase()
 	w.pace.measure(now, l.count.arrived.Load(), l.count.received.Load())
 	switch {
 	case len(w.pending) > 0:
 		l.spent.Store(true) // the store fails: live triggers find out whether the consumer is well
 		return storeRetry
-	case w.stopping:
+	case w.stopping, l.retired:
 		return forever
 	case now < w.holdOff:
 		return w.holdOff - now
@@ -159,7 +192,7 @@ func (l *lane) probe(ctx context.Context, now time.Duration) time.Duration {
 func (l *lane) next(n int, err error) time.Duration {
 	switch {
 	case err != nil:
-		l.work.holdOff = l.r.now() + storeRetry
+		l.work.holdOff = l.r.sinceBase() + storeRetry
 		return storeRetry
 	case n > 0:
 		return forever // a result wakes
@@ -180,7 +213,7 @@ func (l *lane) empty() bool {
 		l.letters.Store(true)
 		return false
 	}
-	l.keys.forget(func() bool { return !waiting() })
+	l.keys.Load().forget(func() bool { return !waiting() })
 	return true
 }
 
@@ -192,11 +225,7 @@ func (l *lane) watchLease(now time.Duration) time.Duration {
 		if c.lost {
 			continue
 		}
-		left := c.began + l.lease() - now
-		if !c.probe {
-			left += l.Timeout
-		}
-		if left > 0 {
+		if left := c.lostAt - now; left > 0 {
 			wait = min(wait, left)
 			continue
 		}
@@ -260,7 +289,7 @@ func (l *lane) takeDue(ctx context.Context, now time.Duration, n int) (int, erro
 
 // take claims up to n letters and begins attempts at them.
 func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *demand, probe bool) (int, error) {
-	if l.keys != nil {
+	if l.order != nil {
 		f.InOrder, f.Skip = true, l.skip()
 	}
 	letters, err := l.store.Claim(ctx, l.Name, f, n)
@@ -281,7 +310,11 @@ func (l *lane) take(ctx context.Context, f Filter, n int, now time.Duration, d *
 			parked = true
 			continue
 		}
-		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], began: now, probe: probe, demand: d}
+		lostAt := now + l.lease()
+		if !probe {
+			lostAt += l.Timeout
+		}
+		l.work.claimed[letters[i].Seq] = &claim{letter: letters[i], lostAt: lostAt, probe: probe, demand: d}
 		l.r.owned.Go(func() { l.try(&letters[i], probe) }) //nolint:contextcheck // an attempt goes on while the lane's goroutine stops
 	}
 	if parked {
@@ -298,7 +331,7 @@ func (l *lane) skip() func(key string) bool {
 	for _, c := range l.work.claimed {
 		claimed[c.letter.Trigger.Key] = true
 	}
-	return func(key string) bool { return claimed[key] || l.keys.live(key) }
+	return func(key string) bool { return claimed[key] || l.order.live(key) }
 }
 
 // poisoned reports whether all attempts that are remembered crashed or panicked.
@@ -306,25 +339,10 @@ func poisoned(letter *Letter) bool {
 	return len(letter.Last) == KeptAttempts && !slices.ContainsFunc(letter.Last, func(a Attempt) bool { return !a.crashed() })
 }
 
-// poison parks a letter that was claimed, without a try. One that is parked for that already, and waits all the same, was sent back by a
-// person: that goes into its history, and so it gets another five.
-func (l *lane) poison(letter *Letter) {
-	s := Settlement{Seq: letter.Seq}
-	if letter.Reason != ReasonPoison {
-		l.park(letter, s, ReasonPoison)
-		return
-	}
-	s.Attempt, s.Reason = Attempt{At: time.Now(), Err: attemptUnparked}, ReasonFailed
-	l.work.claimed[s.Seq] = &claim{letter: *letter}
-	l.work.pending = append(l.work.pending, s)
-}
-
-const attemptUnparked = "unparked"
-
 // try is one attempt at a letter, on a goroutine of its own.
 func (l *lane) try(letter *Letter, probe bool) {
 	res := result{seq: letter.Seq, untried: true}
-	defer func() { l.results <- res }()
+	defer func() { l.results.add(res); l.wake() }()
 	allow := l.breaker.Allow
 	timeout := l.Timeout
 	if probe {
@@ -343,110 +361,4 @@ func (l *lane) try(letter *Letter, probe bool) {
 	res.untried, res.err = false, errGoexit
 	res.err = l.attempt(context.Background(), letter.Trigger, timeout, &permit, &slot, role{probe: probe, again: letter.Attempts > 1})
 	res.took = time.Since(began)
-}
-
-// ended takes in the end of an attempt, and keeps its settlement for the store.
-func (l *lane) ended(r result) {
-	w := &l.work
-	c := w.claimed[r.seq]
-	if r.untried {
-		w.holdOff = l.r.now() + triedSoon
-		w.pending = append(w.pending, Settlement{Seq: r.seq})
-		return
-	}
-	c.letter.Attempts++
-	if !c.probe {
-		w.pace.ended(l.r.now(), r.took, r.took >= l.Slow, r.err != nil && !errors.Is(r.err, ErrRejected))
-	}
-	s := Settlement{Seq: r.seq, Delivered: r.err == nil}
-	if r.err != nil {
-		s.Attempt = Attempt{At: time.Now(), Err: attemptText(r.err)}
-		s.Reason = l.reasonOf(r.err)
-		if c.letter.Reason == ReasonReceived && s.Reason != ReasonRejected {
-			s.Reason = ReasonReceived // still to be delivered, where replay is manual too
-		}
-		s.NotBefore = l.retryAt(c, r.err)
-		c.letter.Last = append(c.letter.Last, s.Attempt)
-		c.letter.Last = c.letter.Last[max(0, len(c.letter.Last)-KeptAttempts):]
-	}
-	switch most := l.Replay.MaxAttempts; {
-	case s.Reason == ReasonRejected:
-		l.park(&c.letter, s, ReasonRejected)
-	case r.err != nil && l.reasonOf(r.err) != ReasonShutdown && (poisoned(&c.letter) || most > 0 && c.letter.Attempts >= most):
-		l.park(&c.letter, s, ReasonPoison)
-	default:
-		w.pending = append(w.pending, s)
-	}
-}
-
-// retryAt is when a letter may be tried again: one that failed as a probe after others had their turn.
-func (l *lane) retryAt(c *claim, err error) time.Time {
-	wait := backoff(c.letter.Attempts, err)
-	if c.probe {
-		wait = max(wait, probeBackoff)
-	}
-	return time.Now().Add(wait)
-}
-
-// backoff is how long a letter waits after so many attempts, or as its consumer asks.
-func backoff(attempts int, err error) time.Duration {
-	wait := min(firstBackoff<<min(attempts-1, 10), longestBackoff)
-	if later, ok := errors.AsType[*LaterError](err); ok {
-		wait = max(wait, min(later.After, longestLater))
-	}
-	return wait
-}
-
-// park settles a letter as one that waits for a person.
-func (l *lane) park(letter *Letter, s Settlement, why Reason) {
-	s.Park, s.Reason, s.NotBefore = true, why, time.Time{}
-	letter.Reason, letter.Parked = why, true
-	if l.work.claimed[s.Seq] == nil {
-		l.work.claimed[s.Seq] = &claim{letter: *letter}
-	}
-	l.work.pending = append(l.work.pending, s)
-}
-
-// settle hands the results to the store, all in one step; what it does not take is tried again.
-func (l *lane) settle(ctx context.Context) {
-	w := &l.work
-	if len(w.pending) == 0 {
-		return
-	}
-	ctx, cancel := l.r.storing(ctx)
-	defer cancel()
-	if err := l.store.Settle(ctx, l.Name, w.pending); err != nil {
-		l.r.fault(l.Name, fmt.Errorf("emit: settle for %s: %w", l.Name, err))
-		if w.stopping {
-			w.unsaved++
-		}
-		if w.unsaved >= lastTries { // they come back as crashed, when the store is opened again
-			w.pending = nil
-			clear(w.claimed)
-		}
-		return
-	}
-	for _, s := range w.pending {
-		l.settled(w.claimed[s.Seq], s)
-		delete(w.claimed, s.Seq)
-	}
-	w.pending = w.pending[:0]
-	l.demands.progress()
-}
-
-// settled counts what the store has taken.
-func (l *lane) settled(c *claim, s Settlement) {
-	switch {
-	case s.Delivered:
-		l.count.replayed.Add(1)
-		l.keys.gone(c.letter.Trigger.Key)
-		if c.demand != nil {
-			c.demand.delivered.Add(1)
-		}
-		l.r.tell(l.r.observer.OnReplayed, &c.letter)
-	case s.Park:
-		l.count.parked.Add(1)
-		l.keys.gone(c.letter.Trigger.Key)
-		l.r.tell(l.r.observer.OnParked, &c.letter)
-	}
 }
