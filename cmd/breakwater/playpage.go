@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/playground"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/web"
 )
 
 // labSource is the status of the lab: that of a process, and what the lab alone knows.
@@ -45,7 +45,7 @@ func (f *labFlags) playPage(ctx context.Context, fleet lab.Fleet, ln net.Listene
 		return api.About{Mode: "lab", Version: version(), Started: f.Started, Fleet: fleet.Version(), Simulated: fleet.Version() == fleetSimulated}
 	}})
 	defer std.Close()
-	server, err := api.New(api.Config{Hub: hub, Source: labSource{std, p}, Actions: std, Lab: p, Page: page(), Routes: labRoutes(), Redact: redact})
+	server, err := api.New(api.Config{Hub: hub, Source: labSource{std, p}, Actions: std, Lab: p, Page: web.Handler(), Routes: labRoutes(), Redact: redact})
 	if err != nil {
 		return errors.Join(err, abandon(ctx, p))
 	}
@@ -81,11 +81,3 @@ func (f *labFlags) unlessInterrupted(ctx context.Context, err error) error {
 
 // labRoutes are the parts of the interface besides those of package api.
 func labRoutes() []api.Route { return nil }
-
-// page is what a browser is shown.
-func page() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, "GET /api/v1/status tells how things stand.\n")
-	})
-}
