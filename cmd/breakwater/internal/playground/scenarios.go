@@ -137,7 +137,7 @@ func (o outage) play(ctx context.Context, s *stage) error {
 	s.check(opened, "r1 is taken out of use within "+openBudget.String(), "%s", when)
 	s.checkReads(m)
 	if o.fault == "freeze" {
-		s.check(m.reads.longest <= frozenWait, "no read waits longer than the call timeout of 2 s and half a second", "the longest took %v", round(m.reads.longest))
+		s.speed(m.reads.longest <= frozenWait, "no read waits longer than the call timeout of 2 s and half a second", "the longest took %v", round(m.reads.longest))
 	}
 	s.check(closed, "r1 takes reads again within "+closeBudget.String()+" of its mending", "after %v", round(toClose))
 	return nil
