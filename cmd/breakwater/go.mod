@@ -6,8 +6,10 @@ require (
 	github.com/breakwater-go/breakwater v0.0.0
 	github.com/breakwater-go/breakwater/contrib/boltletters v0.0.0
 	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
+	github.com/breakwater-go/breakwater/contrib/prometheus v0.0.0
 	github.com/breakwater-go/breakwater/pgxread v0.0.0
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/prometheus/client_golang v1.24.1
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	go.uber.org/goleak v1.3.0
@@ -16,20 +18,28 @@ require (
 )
 
 require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/maypok86/otter/v2 v2.4.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.70.1 // indirect
+	github.com/prometheus/procfs v0.21.1 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 )
 
 replace (
 	github.com/breakwater-go/breakwater => ../..
 	github.com/breakwater-go/breakwater/contrib/boltletters => ../../contrib/boltletters
 	github.com/breakwater-go/breakwater/contrib/ottercache => ../../contrib/ottercache
+	github.com/breakwater-go/breakwater/contrib/prometheus => ../../contrib/prometheus
 	github.com/breakwater-go/breakwater/pgxread => ../../pgxread
 )

@@ -19,22 +19,24 @@ const (
 
 // A history keeps the statuses of the last 15 minutes as JSON, compressed: one is much like the one before, and a fleet with many consumers has a large one.
 type history struct {
+	packer *flate.Writer // of who adds
+
 	mu     sync.Mutex
 	kept   [historySize][]byte // by n modulo historySize; each immutable
 	n      int                 // statuses so far
-	newest []byte              // not compressed; immutable
-	frame  []byte              // newest as a frame of the stream
+	frame  []byte              // the newest, as the stream writes it
 	ticked chan struct{}       // closed by the next one; nil: nobody waits
 }
 
+// add takes in the next status; one caller at a time.
 func (h *history) add(status []byte) {
-	packed := pack(status)
+	packed := h.pack(status)
 	frame := fmt.Appendf(nil, "event: status\ndata: %s\n\n", status)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kept[h.n%historySize] = packed
 	h.n++
-	h.newest, h.frame = status, frame
+	h.frame = frame
 	if h.ticked != nil {
 		close(h.ticked)
 		h.ticked = nil
@@ -51,42 +53,49 @@ func (h *history) current() (frame []byte, n int, ticked <-chan struct{}) {
 	return h.frame, h.n, h.ticked
 }
 
-// last returns up to that many statuses, compressed, oldest first.
+// last returns up to that many statuses, historySize at most, compressed, oldest first.
 func (h *history) last(seconds int) (packed [][]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := h.n - min(seconds, h.n, historySize); i < h.n; i++ {
+	for i := h.n - min(seconds, h.n); i < h.n; i++ {
 		packed = append(packed, h.kept[i%historySize])
 	}
 	return packed
 }
 
-func pack(text []byte) []byte {
+func (h *history) pack(text []byte) []byte {
 	var to bytes.Buffer
-	w, _ := flate.NewWriter(&to, flate.BestSpeed) // a level that there is
-	_, _ = w.Write(text)                          // into memory: it never fails
-	_ = w.Close()
+	if h.packer == nil {
+		h.packer, _ = flate.NewWriter(&to, flate.BestSpeed) // a level that there is
+	}
+	h.packer.Reset(&to)
+	_, _ = h.packer.Write(text) // into memory: it never fails
+	_ = h.packer.Close()
 	return to.Bytes()
 }
 
 // writeList writes statuses as a JSON list.
 func writeList(w io.Writer, packed [][]byte) error {
+	unpack := flate.NewReader(nil)
 	between := "["
 	for _, p := range packed {
-		if _, err := io.WriteString(w, between); err != nil {
-			return err
+		_, err := io.WriteString(w, between)
+		if err == nil {
+			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p), nil) // it is one, says flate
 		}
-		if _, err := io.Copy(w, flate.NewReader(bytes.NewReader(p))); err != nil {
+		if err == nil {
+			_, err = io.Copy(w, unpack)
+		}
+		if err != nil {
 			return err
 		}
 		between = ",\n"
 	}
 	if len(packed) == 0 {
-		between = "[]"
-	} else {
-		between = "]"
+		_, err := io.WriteString(w, "[]")
+		return err
 	}
-	_, err := io.WriteString(w, between)
+	_, err := io.WriteString(w, "]")
 	return err
 }
 
@@ -108,7 +117,7 @@ func (s *Server) ticks() {
 func (s *Server) tick() {
 	status, err := s.status()
 	if err != nil {
-		s.Hub.Fault("status", err)
+		s.conf.Hub.Fault("status", err)
 		return
 	}
 	s.history.add(status)
@@ -122,12 +131,16 @@ func (s *Server) status() (text []byte, err error) {
 			err = fmt.Errorf("it panicked: %v", v)
 		}
 	}()
-	st := s.Source.Status()
-	if s.Lab != nil {
-		st.Lab = new(s.Lab.Status())
+	st := s.conf.Source.Status()
+	if s.conf.Lab != nil {
+		st.Lab = new(s.conf.Lab.Status())
+	}
+	if st.Reload != nil {
+		st.Reload = new(*st.Reload)
+		st.Reload.Error = s.conf.Redact.Text(st.Reload.Error)
 	}
 	clients, cutOff, _ := s.streams.stats()
-	st.Stream = Stream{Last: s.Hub.Last(), Boot: s.Hub.Boot(), Clients: clients, CutOff: cutOff}
+	st.Stream = Stream{Last: s.conf.Hub.Last(), Boot: s.conf.Hub.Boot(), Clients: clients, CutOff: cutOff}
 	text, err = json.Marshal(&st)
 	if err != nil {
 		return nil, errors.New("it cannot be told as JSON: " + err.Error())

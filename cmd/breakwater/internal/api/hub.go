@@ -138,7 +138,8 @@ func (h *Hub) Next(ctx context.Context, after uint64) (events []Event, missed ui
 }
 
 // Kept returns the events that are kept, oldest first.
-func (h *Hub) Kept() (events []Event) {
+func (h *Hub) Kept() []Event {
+	events := []Event{}
 	for after, more := uint64(0), true; more; {
 		entries, _, _ := h.take(after)
 		for _, e := range entries {

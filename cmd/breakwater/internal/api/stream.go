@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,7 +78,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !s.streams.enter() {
 		w.Header().Set("Retry-After", "5")
-		return fmt.Errorf("%w: %d clients read the stream: close one of them", ErrBusy, s.MaxClients)
+		return fmt.Errorf("%w: %d clients read the stream: close one of them", ErrBusy, s.conf.MaxClients)
 	}
 	c := &client{s: s, w: w, out: http.NewResponseController(w), place: from}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -124,20 +125,20 @@ func (s *Server) resumed(r *http.Request) (place, error) {
 	case "":
 		return place{fresh: true}, nil
 	case "now":
-		return place{after: s.Hub.Last()}, nil
+		return place{after: s.conf.Hub.Last()}, nil
 	}
 	boot, number, ok := strings.Cut(id, "-")
 	if !ok {
-		boot, number = s.Hub.Boot(), id
+		boot, number = s.conf.Hub.Boot(), id
 	}
 	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
 		return place{}, &InvalidError{[]FieldFault{{field, quote(id), "use the id of an event as it was sent, its number, or now"}}}
 	}
-	if boot != s.Hub.Boot() {
+	if boot != s.conf.Hub.Boot() {
 		return place{restarted: true}, nil
 	}
-	return place{after: min(n, s.Hub.Last())}, nil
+	return place{after: min(n, s.conf.Hub.Last())}, nil
 }
 
 // A client reads the stream.
@@ -200,7 +201,7 @@ func (c *client) catchUp(frame []byte) (<-chan struct{}, error) {
 		c.restarted, c.fresh = false, true
 	}
 	for {
-		entries, missed, woken := c.s.Hub.take(c.after)
+		entries, missed, woken := c.s.conf.Hub.take(c.after)
 		if missed > 0 && !c.fresh {
 			if err := c.gap(missed); err != nil {
 				return nil, err
@@ -208,7 +209,7 @@ func (c *client) catchUp(frame []byte) (<-chan struct{}, error) {
 		}
 		var text []byte
 		for _, e := range entries {
-			text = append(text, e.framed(c.s.Hub.boot)...)
+			text = append(text, e.framed(c.s.conf.Hub.boot)...)
 			c.after = e.ID
 		}
 		c.fresh = false
@@ -231,14 +232,23 @@ func (c *client) gap(missed uint64) error {
 	return c.send(fmt.Appendf(nil, "event: gap\ndata: {\"missed\":%d,\"restarted\":%t}\n\n", missed, c.restarted))
 }
 
-// send writes with a deadline: who does not read is cut off.
+// send writes, each piece with a deadline of its own: who does not read is cut off, not who is slow.
 func (c *client) send(text []byte) error {
-	deadline := time.Now().Add(c.s.WriteTimeout)
+	for piece := range slices.Chunk(text, sendBuffer) {
+		if err := c.write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) write(piece []byte) error {
+	deadline := time.Now().Add(c.s.conf.WriteTimeout)
 	err := c.out.SetWriteDeadline(deadline)
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	_, err = c.w.Write(text)
+	_, err = c.w.Write(piece)
 	if err == nil {
 		err = c.out.Flush()
 	}
