@@ -106,7 +106,7 @@ const theIll = "mailer"
 func consumerScenario(name, title, fault, shows, question string) scenario {
 	return scenario{
 		LabScenario: api.LabScenario{
-			Name: name, Title: title, Shows: shows, Seconds: 25, Question: question, Answers: []string{keptAtOnce, keptAfter, gotThrough, lost},
+			Name: name, Title: title, Shows: shows, Seconds: 30, Question: question, Answers: []string{keptAtOnce, keptAfter, gotThrough, lost},
 		},
 		play: func(ctx context.Context, s *stage) error { return playConsumer(ctx, s, fault) }, well: (*stage).consumersWell,
 	}

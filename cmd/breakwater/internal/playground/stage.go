@@ -16,7 +16,7 @@ import (
 type pace struct{ calm, hold, settle time.Duration }
 
 // full is for a person who watches.
-var full = pace{calm: 3 * time.Second, hold: 5 * time.Second, settle: 3 * time.Second}
+var full = pace{calm: 4 * time.Second, hold: 8 * time.Second, settle: 4 * time.Second}
 
 const (
 	openBudget  = 10 * time.Second // for a breaker to open
