@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -37,7 +38,8 @@ type consumers struct {
 	sinks     map[string]*httpsink.Sink    // immutable
 	router    *emit.Router
 	store     *emit.Ring
-	emits     meter // of the protected traffic
+	emits     meter        // of the protected traffic
+	late      atomic.Int64 // the longest that an emit was sent after its time since it was asked for, in nanoseconds
 }
 
 // startConsumers starts their processes, and the Router. On an error nothing is left behind.
@@ -113,16 +115,35 @@ func trigger(prefix string, n int) (name string, t emit.Trigger) {
 
 // traffic emits so many triggers a second, to one consumer after the other, until ctx ends, and waits for those under way.
 func (k *consumers) traffic(ctx context.Context, now func() time.Duration, perSecond func() int64) {
-	emitting(ctx, now, perSecond, "t-", func(ctx context.Context, name string, t emit.Trigger) { k.emit(ctx, now, name, t) })
+	late := func(d time.Duration) {
+		if int64(d) > k.late.Load() { // only this goroutine raises it; that somebody begins anew meanwhile loses little
+			k.late.Store(int64(d))
+		}
+	}
+	emitting(ctx, now, perSecond, "t-", late, func(ctx context.Context, name string, t emit.Trigger) { k.emit(ctx, now, name, t) })
+}
+
+// stall is by how much the machine delayed an emit or an answer of a consumer at the most, since it was asked for last.
+func (k *consumers) stall() time.Duration {
+	worst := time.Duration(k.late.Swap(0))
+	for _, p := range k.processes {
+		if r, err := p.Report(false); err == nil { // else it ends
+			worst = max(worst, time.Duration(r.WorstStall*float64(time.Millisecond)))
+		}
+	}
+	return worst
 }
 
 // emitting makes the emits of a traffic, each on a goroutine of its own.
-func emitting(ctx context.Context, now func() time.Duration, perSecond func() int64, prefix string, emit func(context.Context, string, emit.Trigger)) {
+func emitting(ctx context.Context, now func() time.Duration, perSecond func() int64, prefix string, late func(time.Duration),
+	emit func(context.Context, string, emit.Trigger),
+) {
 	places := make(chan struct{}, maxEmitted)
 	var all sync.WaitGroup
 	defer all.Wait()
 	n := 0
-	lab.Pace(ctx, now, perSecond, func(time.Duration) {
+	lab.Pace(ctx, now, perSecond, func(by time.Duration) {
+		late(by)
 		name, t := trigger(prefix, n)
 		n++
 		select {

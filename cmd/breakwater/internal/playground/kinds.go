@@ -56,9 +56,6 @@ func (k kind) take(asked float64) (time.Duration, bool) {
 	return max(time.Duration(asked*float64(time.Millisecond)), time.Millisecond), k.usual > 0
 }
 
-// simulated tells whether a fleet is, which then cannot do all.
-func simulated(f lab.Fleet) bool { return f.Version() == "simulated" }
-
 // targets are the primary, the replicas and the consumers.
 func targets(f lab.Fleet, k *consumers) []target {
 	nodes := f.Nodes()
@@ -85,11 +82,7 @@ func replicaKinds(f lab.Fleet) []kind {
 		name: "kill", says: "the server is killed",
 		begin: func(_ context.Context, n string, _ time.Duration) error { return f.Kill(n) }, mend: f.Restart,
 	}
-	all := []kind{pause, lag, link(f, "cut", "the link to the primary is cut", relay.Refuse), link(f, "blackhole", "the link to the primary swallows all", relay.Blackhole), freeze(f), kill}
-	if simulated(f) { // it knows no time of a commit
-		all = append(all[:1], all[2:]...)
-	}
-	return all
+	return []kind{pause, lag, link(f, "cut", "the link to the primary is cut", relay.Refuse), link(f, "blackhole", "the link to the primary swallows all", relay.Blackhole), freeze(f), kill}
 }
 
 func link(f lab.Fleet, name, says string, mode relay.Mode) kind {

@@ -211,7 +211,9 @@ func TestLoad(t *testing.T) {
 		t.Errorf("after wrong values: got %+v, want %+v", after, before)
 	}
 	c.do("PATCH", "/api/v1/load", map[string]any{"reads_per_sec": 0, "emits_per_sec": 0, "unprotected": true})
-	c.wait("no traffic", func(s status) bool { return s.Traffic != nil && s.Traffic.ReadsPerSec == 0 && s.Traffic.EmitsPerSec == 0 })
+	c.wait("no traffic", func(s status) bool {
+		return s.Traffic != nil && s.Traffic.ReadsPerSec == 0 && s.Traffic.EmitsPerSec == 0
+	})
 	c.do("PATCH", "/api/v1/load", map[string]any{"reads_per_sec": 50, "emits_per_sec": 50})
 	c.wait("traffic of both", func(s status) bool {
 		u := s.Lab.Unprotected

@@ -16,7 +16,7 @@ import (
 type pace struct{ calm, hold, settle time.Duration }
 
 // full is for a person who watches.
-var full = pace{calm: 3 * time.Second, hold: 5 * time.Second, settle: 3 * time.Second}
+var full = pace{calm: 4 * time.Second, hold: 8 * time.Second, settle: 4 * time.Second}
 
 const (
 	openBudget  = 10 * time.Second // for a breaker to open
@@ -28,9 +28,10 @@ const (
 type stage struct {
 	p      *Playground
 	name   string
-	well   func() bool // what it begins with
-	failed int         // expectations
-	begun  time.Time   // of the measurement
+	well   func() bool   // what it begins with
+	failed int           // expectations
+	begun  time.Time     // of the measurement
+	stall  time.Duration // of the machine, during it; set by its end
 }
 
 // measured is what was seen from the fault on.
@@ -65,6 +66,18 @@ func (s *stage) check(held bool, expected, format string, args ...any) {
 	}
 	c := api.LabCheck{Expected: expected, Seen: s.p.config.Redact.Text(fmt.Sprintf(format, args...)), Held: held}
 	s.p.runs.change(func(r *api.LabRun) { r.Results = append(r.Results, c) })
+}
+
+// stalls is the delay by the machine from which on its speed is not the library's: half of what makes a delivery slow.
+const stalls = 25 * time.Millisecond
+
+// speed is check for an expectation that a machine which stalls can break by itself: a consumer that gets no processor is slow.
+func (s *stage) speed(held bool, expected, format string, args ...any) {
+	seen := fmt.Sprintf(format, args...)
+	if !held && s.stall >= stalls {
+		held, seen = true, seen+fmt.Sprintf("; not judged, since the machine stalled for %v", round(s.stall))
+	}
+	s.check(held, expected, "%s", seen)
 }
 
 // verdict is how it ended, in a word and in words.
@@ -160,12 +173,14 @@ func (s *stage) lane(name string) breaker.State { return s.p.consumers.stats(nam
 func (s *stage) measure() (end func() measured) {
 	unfit := s.p.bench.Misrouted()
 	s.begun = time.Now()
+	s.p.consumers.stall() // what was before counts for nothing
 	s.p.seen.open()
 	all := []*meter{&s.p.reads, &s.p.consumers.emits, &s.p.twin.reads, &s.p.twin.emits}
 	for _, m := range all {
 		m.open()
 	}
 	return func() measured {
+		s.stall = s.p.consumers.stall()
 		s.beside(s.p.twin.reads.shut(), s.p.twin.emits.shut())
 		return measured{
 			reads: s.p.reads.shut(), emits: s.p.consumers.emits.shut(), modes: s.p.seen.shut(),

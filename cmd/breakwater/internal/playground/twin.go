@@ -164,7 +164,7 @@ func (w *twin) emit(ctx context.Context) {
 	pool := emitlab.NewPool(emitlab.PoolConfig{Workers: twinWorkers, Queue: twinQueue, Timeout: twinTimeout}, sinks)
 	defer pool.Close()
 	now := w.p.bench.Now
-	emitting(ctx, now, w.p.load.emits, "u-", func(ctx context.Context, name string, t emit.Trigger) {
+	emitting(ctx, now, w.p.load.emits, "u-", func(time.Duration) {}, func(ctx context.Context, name string, t emit.Trigger) {
 		begin := now()
 		out, _ := pool.Emit(ctx, name, t)
 		if ctx.Err() == nil {

@@ -111,7 +111,7 @@ func write(s *session, arguments []string) ([]any, string, string) {
 	f := s.node.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.writes = state{n: n, pos: recordEnd(f.mu.writes.insert() + recordSize)}
+	f.committedLocked(state{n: n, pos: recordEnd(f.mu.writes.insert() + recordSize)})
 	return nil, "", ""
 }
 
