@@ -1,12 +1,14 @@
 #!/bin/sh
 # The end-to-end tests of the page in headless Chromium: against a stand-in of the lab, and with --lab against the program's own with a
-# simulated fleet. Fails where Chromium or node is missing and cannot be installed. Further arguments go to `node --test`.
+# simulated fleet; --shots takes the pictures of docs/page.md. Fails where Chromium or node is missing and cannot be installed. Further arguments go to `node --test`.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 e2e=$root/cmd/breakwater/internal/web/e2e
 own_lab=
-[ "${1-}" = --lab ] && own_lab=yes && shift
+case ${1-} in
+--lab | --shots) own_lab=$1 && shift ;;
+esac
 
 need() { # program, package of apt
 	command -v "$1" >/dev/null && return
@@ -44,7 +46,11 @@ if [ -n "$own_lab" ]; then
 	done
 	[ -n "${PAGE_URL-}" ] || { echo "page-test: the lab printed no address" >&2; cat "$work/err" >&2; exit 1; }
 	export PAGE_URL
-	node --test --test-concurrency=1 "$@" lab.test.mjs
+	if [ "$own_lab" = --shots ]; then
+		node shots.mjs
+	else
+		node --test --test-concurrency=1 "$@" lab.test.mjs
+	fi
 	exit
 fi
 node --test --test-concurrency=1 "$@" ./*.test.mjs

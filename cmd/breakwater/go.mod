@@ -2,6 +2,8 @@ module github.com/breakwater-go/breakwater/cmd/breakwater
 
 go 1.26
 
+ignore ./internal/web/e2e/node_modules
+
 require (
 	github.com/breakwater-go/breakwater v0.0.0
 	github.com/breakwater-go/breakwater/contrib/boltletters v0.0.0

@@ -65,7 +65,7 @@ test('thresholds: what changes is shown before it is applied, and copied as YAML
   await detail.locator('.preview').getByText('Trip: 500 ms → 800 ms').waitFor();
   await detail.getByRole('button', { name: 'Copy as YAML' }).click();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()),
-    'settings:\n  trip: 800ms\n  reenter: 200ms\n  breaches: 3\n  max_staleness: 2250ms\n  failures: 3\n  open: {base: 2s, max: 60s}\n');
+    'settings:\n  trip: 800ms\n  reenter: 200ms\n  breaches: 3\n  max_staleness: 2250ms\n  failures: 3\n  open: {base: 2s, max: 8s}\n');
   await apply.click();
   await page.waitForFunction(() => document.querySelector('.gauge svg').textContent.includes('trip 800 ms'));
   await event(page, 'trip_ms 800');

@@ -24,8 +24,9 @@ func main() {
 	daemon := flag.Bool("daemon", false, "play the daemon: without the lab's parts")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *listen, *token, *daemon); err != nil {
+	err := run(ctx, *listen, *token, *daemon)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -34,7 +35,7 @@ func main() {
 func run(ctx context.Context, listen, token string, daemon bool) error {
 	hub := api.NewHub(nil)
 	tide := newTide(hub)
-	shops, err := newShops(hub)
+	shops, err := newShops(hub) //nolint:contextcheck // its lanes end with Close
 	if err != nil {
 		return err
 	}
@@ -67,9 +68,9 @@ func serve(ctx context.Context, config api.Config, play *play, listen string) er
 	var running sync.WaitGroup
 	running.Go(func() { play.tide.run(ctx) })
 	running.Go(func() { play.shops.run(ctx) })
-	running.Go(func() { <-ctx.Done(); server.Close() })
+	running.Go(func() { <-ctx.Done(); server.Close() }) //nolint:contextcheck // it bounds itself
 	err = server.Serve(ln)
 	running.Wait()
 	play.Close()
-	return errors.Join(err, play.shops.router.Close())
+	return errors.Join(err, play.shops.router.Close()) //nolint:contextcheck // the same
 }

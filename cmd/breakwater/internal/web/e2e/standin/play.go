@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -51,10 +52,7 @@ func (t *tide) readPath() *api.ReadPath {
 	p := t.path
 	p.Reads = map[readpath.Class]map[readpath.Source]uint64{}
 	for class, by := range t.path.Reads {
-		p.Reads[class] = map[readpath.Source]uint64{}
-		for source, n := range by {
-			p.Reads[class][source] = n
-		}
+		p.Reads[class] = maps.Clone(by)
 	}
 	p.Refused = map[readpath.Class]uint64{readpath.Sheddable: t.path.Refused[readpath.Sheddable]}
 	p.Served = map[readpath.Class]string{}
@@ -134,7 +132,7 @@ func (p *play) Budget(ratePerSec *float64, burst *int) error {
 	return nil
 }
 
-func set[T any](to *T, v *T) {
+func set[T any](to, v *T) {
 	if v != nil {
 		*to = *v
 	}

@@ -66,15 +66,15 @@ func (s *shops) run(ctx context.Context) {
 		}
 		for due += s.perSec() / 20; due >= 1; due-- {
 			n++
-			running.Go(func() { s.emit(n) })
+			running.Go(func() { s.emit(context.WithoutCancel(ctx), n) })
 		}
 	}
 }
 
-func (s *shops) emit(n int) {
+func (s *shops) emit(ctx context.Context, n int) {
 	data, _ := json.Marshal(map[string]any{"order": n, "total": fmt.Sprintf("%d.90", n%97), "note": "<b>bold</b> & <script>alert(1)</script>"})
 	priority := []string{"normal", "normal", "compliance", "idle-ping"}[n%4]
-	_, _ = s.router.Emit(context.Background(), emit.Trigger{Type: "order.paid", Key: fmt.Sprintf("customer-%d", n%40), Priority: priority, Data: data}) // the status tells what became of it
+	_, _ = s.router.Emit(ctx, emit.Trigger{Type: "order.paid", Key: fmt.Sprintf("customer-%d", n%40), Priority: priority, Data: data}) // the status tells what became of it
 }
 
 // hurt makes a consumer ill; "" mends it.
@@ -86,7 +86,10 @@ func (s *shops) hurt(name, fault string, amount float64) error {
 	f := well(i)
 	switch fault {
 	case "slow":
-		f.Latency = faultsink.Latency{Median: time.Duration(max(amount, 1)) * time.Millisecond}
+		if amount == 0 {
+			amount = 250
+		}
+		f.Latency = faultsink.Latency{Median: time.Duration(amount) * time.Millisecond}
 	case "hang":
 		f.Hangs = 1
 	case "fail":

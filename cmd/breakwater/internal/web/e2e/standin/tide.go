@@ -44,7 +44,7 @@ func newTide(hub *api.Hub) *tide {
 	now := time.Now()
 	t := &tide{hub: hub, perSec: 420, writes: 20, own: 0.1}
 	trip, limit := 500.0, 2250.0
-	t.settings = api.Settings{TripMS: &trip, ReenterMS: 200, Breaches: 3, MaxStalenessMS: &limit, CalmMS: 1500, FastMS: 100, GraceMS: 10000, RampMS: 4000, Failures: 3, OpenBaseMS: 2000, OpenMaxMS: 60000}
+	t.settings = api.Settings{TripMS: &trip, ReenterMS: 200, Breaches: 3, MaxStalenessMS: &limit, CalmMS: 1500, FastMS: 100, GraceMS: 10000, RampMS: 4000, Failures: 3, OpenBaseMS: 2000, OpenMaxMS: 8000}
 	for i := range 3 {
 		n := &node{}
 		n.Name, n.TakesReads, n.Share = fmt.Sprintf("r%d", i+1), true, 1

@@ -11,7 +11,7 @@ const byName = (list, name) => list?.find((one) => one.name === name);
 const orNull = (v) => (v === undefined || v === null || v === 'Infinity' ? null : v);
 
 const staleness = {
-  id: 'staleness', title: 'Staleness', note: 'of each replica, a band from Lo to Hi', format: duration, log: true, promQL: promQL.staleness,
+  id: 'staleness', title: 'Staleness', note: 'of each replica, a band from Lo to Hi; the thresholds judge Lo', format: duration, log: true, promQL: promQL.staleness,
   shown: (st) => (st.replicas ?? []).length > 0,
   series: (st) => st.replicas.flatMap((r, i) => [
     { key: `${r.name} hi`, ...hue(i), faint: true, band: `${r.name} lo`, value: (s) => hiOf(byName(s.replicas, r.name)) },

@@ -155,14 +155,14 @@ function decades(u, axis, min, max) {
 function look(one, line) {
   const stacked = one.def.stacked;
   return {
-    label: line.key, stroke: color(line.color, line.faint ? 0.35 : 1), width: line.faint ? 1 : stacked ? 1 : 1.8, dash: line.dash, points: { show: false }, spanGaps: false,
+    label: line.key, stroke: color(line.color, line.faint ? 0.28 : 1), width: line.faint ? 1 : stacked ? 1 : 1.8, dash: line.dash, points: { show: false }, spanGaps: false,
     fill: stacked && line === one.series[0] ? color(line.color, 0.45) : line.fill ? color(line.color, 0.14) : undefined,
   };
 }
 
 function bands(one) {
   if (one.def.stacked) return one.series.slice(1).map((line, i) => ({ series: [i + 2, i + 1], fill: color(line.color, 0.45) }));
-  return one.series.flatMap((line, i) => line.band ? [{ series: [i + 1, one.series.findIndex((other) => other.key === line.band) + 1], fill: color(line.color, 0.16) }] : []);
+  return one.series.flatMap((line, i) => line.band ? [{ series: [i + 1, one.series.findIndex((other) => other.key === line.band) + 1], fill: color(line.color, 0.11) }] : []);
 }
 
 // lines draws the thresholds and the marks of faults over the plot.

@@ -9,7 +9,7 @@ import { on, store, time, view } from './store.js';
 import { faultMeans, faultName } from './words.js';
 
 const terms = [['10', '10 s'], ['30', '30 s'], ['60', '1 min'], ['0', 'until healed']];
-const withAmount = { lag: 2000, slow: 250, partly_slow: 250 };
+const withAmount = new Set(['lag', 'slow', 'partly_slow']);
 let built = false;
 let forTime;
 let amount;
@@ -67,7 +67,7 @@ function target({ name, faults }) {
 
 function inject(name, fault) {
   const body = { target: name, fault, duration_s: Number(forTime.value) };
-  if (fault in withAmount) body.amount_ms = Number(amount.value) || withAmount[fault];
+  if (withAmount.has(fault) && amount.value) body.amount_ms = Number(amount.value);
   attempt(() => call('POST', 'faults', body), `${name}: ${faultName(fault)}`);
 }
 

@@ -11,7 +11,7 @@ import { faultName, stateWord } from './words.js';
 export const gutter = matchMedia('(max-width: 720px)').matches ? 58 : 86;
 const right = 6;
 const lane = 24;
-const top = 20;
+const top = 33; // two rows of flags stand above
 
 let svg;
 let line;
@@ -126,13 +126,16 @@ function begin(b, st, last) {
 }
 
 function marks(events, height) {
-  let free = -99;
+  const free = [-99, -99]; // where the flags of each row end
   return events.filter((e) => e.kind === 'injected' && Date.parse(e.at) > shown.from && Date.parse(e.at) <= shown.to).map((e) => {
     const x = xOf(Date.parse(e.at));
     const words = e.to === 'end' ? '' : `${e.name} ${faultName(e.fault ?? '')}`;
-    const room = words && x > free && x < width - 60;
-    if (room) free = x + words.length * 6.2 + 10;
-    return [s('line', { class: e.to === 'end' ? 'mark end' : 'mark', x1: x, x2: x, y1: 14, y2: height - 18 }), room && s('text', { class: 'flag', x: x - 3, y: 10 }, `⚡${words}`)];
+    const end = x > width - 110;
+    const long = words.length * 6.2 + 12;
+    const row = words ? free.findIndex((to) => (end ? x - long : x) > to) : -1;
+    if (row >= 0) free[row] = end ? x : x + long;
+    return [s('line', { class: e.to === 'end' ? 'mark end' : 'mark', x1: x, x2: x, y1: row === 0 ? 13 : 26, y2: height - 18 }),
+      row >= 0 && s('text', { class: 'flag', x: end ? x + 3 : x - 3, y: 10 + 13 * row, 'text-anchor': end ? 'end' : 'start' }, `⚡${words}`)];
   });
 }
 
