@@ -167,6 +167,10 @@ func TestReloadThatNeedsARestart(t *testing.T) {
 	if s := r.status(); s.Consumers[0].TimeoutMS != 300 {
 		t.Errorf("got a timeout of %v ms, want 300", s.Consumers[0].TimeoutMS)
 	}
+	_ = r.stop()
+	if log := r.log.String(); strings.Count(log, "level=INFO") != 1 { // that it is ready
+		t.Errorf("the log goes on at level info:\n%s", log)
+	}
 }
 
 // A reload that fails half way is taken back: what it had changed before is as it was.
