@@ -250,3 +250,28 @@ func TestServeReloadsOnHangup(t *testing.T) {
 		t.Errorf("got exit status %d, want 0\n%s", status, s.errOut.String())
 	}
 }
+
+// A second signal ends it at once, in the middle of a long stop.
+func TestServeSecondSignal(t *testing.T) {
+	s := serveProcess(t, configFile(t, "consumers: [{name: a, url: 'http://127.0.0.1:1/'}]\nlisten: 127.0.0.1:0\nshutdown: {delay: 5m}\n"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.cmd.Wait() // its status is looked at
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(time.Minute); ; {
+		select {
+		case <-done:
+			if got := s.cmd.ProcessState.ExitCode(); got != exitInterrupted {
+				t.Errorf("got exit status %d, want 130\n%s", got, s.errOut.String())
+			}
+			return
+		case <-tick.C:
+			_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		case <-timeout:
+			t.Fatal("it does not end")
+		}
+	}
+}
