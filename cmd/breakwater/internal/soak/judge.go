@@ -75,11 +75,12 @@ type summary struct {
 const (
 	mayGrow  = 1.05
 	slack    = 5 // goroutines
-	noWaitMS = 2000
+	noWaitMS = 4000
 )
 
 func (s *soak) judge() (*summary, error) {
 	out := &summary{
+		Failed:  []string{},
 		Seconds: s.length.Seconds(), Answers: map[string]int{}, Acked: len(s.load.acked), Emits: len(s.load.took), Reloads: s.reloads, Faults: s.faults,
 		Clients: len(s.readers), MuteClients: s.mute.opened, CutOff: s.samples.end.Stream.CutOff,
 		ReloadsTaken: s.samples.end.Reload.Reloads, ReloadsFailed: s.samples.end.Reload.Failures,
