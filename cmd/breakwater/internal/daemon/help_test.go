@@ -225,14 +225,14 @@ type seenBreaker struct {
 }
 
 type seenConsumer struct {
-	Name      string      `json:"name"`
-	Delivered int         `json:"delivered"`
-	TimeoutMS float64     `json:"timeout_ms"`
-	Bulkhead  int         `json:"bulkhead"`
+	Name      string  `json:"name"`
+	Delivered int     `json:"delivered"`
+	TimeoutMS float64 `json:"timeout_ms"`
+	Bulkhead  int     `json:"bulkhead"`
 	Depth     struct {
 		Durability string `json:"durability"`
 	} `json:"depth"`
-	Breaker   seenBreaker `json:"breaker"`
+	Breaker seenBreaker `json:"breaker"`
 }
 
 // state is that of a breaker by its name.
