@@ -1,5 +1,5 @@
 # make        what you want before a commit
-# make test   the README's test command: installs PostgreSQL where it can, then runs every test
+# make test   the README's test command: installs PostgreSQL and promtool where it can, then runs every test
 # make ci     what CI runs; if it passes here it passes there
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -21,8 +21,9 @@ help: ## List the targets
 check: build test lint ## Build, test and lint every module
 
 .PHONY: deps
-deps: ## Install what the tests need (the PostgreSQL server), or say how
+deps: ## Install what the tests need (the PostgreSQL server, promtool), or say how
 	@tools/install-postgres.sh
+	@tools/install-promtool.sh
 
 .PHONY: build
 build: ## Compile every module of the workspace

@@ -41,6 +41,7 @@ func TestNoAllocations(t *testing.T) {
 		{"half-open, all probes given out", func() { run(half, nil) }},
 		{"State", func() { plain.State() }},
 		{"Stats", func() { plain.Stats() }},
+		{"Stats, latency rules", func() { latency.Stats() }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := testing.AllocsPerRun(1000, tc.f); got != 0 {
@@ -84,7 +85,7 @@ func TestDocumentedSizes(t *testing.T) {
 		{"default", nil, 1100},
 		{"count", []Rule{FailureRateByCount{}}, 1800},
 		{"time", []Rule{FailureRateByTime{}}, 1600},
-		{"latency", []Rule{ConsecutiveFailures{}, Percentile{}, CUSUM{}}, 5120},
+		{"latency", []Rule{ConsecutiveFailures{}, Percentile{}, CUSUM{}}, 4800},
 		{"all four", []Rule{ConsecutiveFailures{}, FailureRateByCount{}, FailureRateByTime{}, lagRule()}, 2400},
 	} {
 		const n = 1000

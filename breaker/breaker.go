@@ -37,7 +37,7 @@ type Breaker struct {
 		sync.Mutex
 		detectors []*installed  // one a rule, in the order of Config.Rules
 		times     []*timeWindow // those of detectors
-		readings  readings      // of the histogram
+		readings  *readings     // of the histogram; nil: Stats was not asked
 
 		successes  uint64 // the cell's count without its modulus
 		fast       uint64 // successes that were counted in cells of the first latency window which are empty now

@@ -40,7 +40,7 @@ func (b *Breaker) measureLocked(wantHistogram bool) {
 		m.histogram, m.born = old.histogram, old.born
 	} else {
 		m.histogram, m.born = new(histogram), now
-		b.mu.readings = readings{} // those of one that was switched off
+		b.mu.readings = nil // those of one that was switched off
 	}
 	b.measure.Store(m)
 }
@@ -389,6 +389,9 @@ func (b *Breaker) latencyLocked(now time.Duration) Latency {
 	m := b.measure.Load()
 	if m == nil {
 		return Latency{}
+	}
+	if b.mu.readings == nil {
+		b.mu.readings = new(readings)
 	}
 	return b.mu.readings.latency(m.histogram, m.born, now)
 }

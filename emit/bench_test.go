@@ -97,19 +97,23 @@ func TestMemoryOfBreakers(t *testing.T) {
 	r := newRouter(t, config)
 	_, _ = r.Emit(t.Context(), trigger("1"))
 	lanes := heap() - before
-	before = heap()
 	var all []*breaker.Breaker
-	for range n {
-		b, err := breaker.New(breaker.Config{Rules: []breaker.Rule{breaker.CUSUM{}, breaker.Percentile{}, breaker.FailureRateByTime{}}})
-		if err != nil {
-			t.Fatal(err)
+	breakers := func(rules ...breaker.Rule) uint64 {
+		before := heap()
+		for range n {
+			b, err := breaker.New(breaker.Config{Rules: rules})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, b)
 		}
-		all = append(all, b)
+		return heap() - before
 	}
-	breakers := heap() - before
-	t.Logf("%d consumers: %d KB, of which their breakers %d KB", n, lanes/1024, breakers/1024)
-	if breakers > 300<<10 || lanes > 500<<10 {
-		t.Errorf("%d consumers take %d bytes, and breakers alone %d; want 500 KB and 300 KB at most", n, lanes, breakers)
+	latency := breakers(breaker.CUSUM{}, breaker.Percentile{}, breaker.FailureRateByTime{})
+	failures := breakers(breaker.FailureRateByTime{})
+	t.Logf("%d consumers: %d bytes; their breakers %d with a histogram, %d without", n, lanes, latency, failures)
+	if lanes > 450_000 || latency > 250_000 || failures > 100_000 {
+		t.Errorf("%d consumers take %d bytes, their breakers %d with a histogram and %d without; want at most 450,000, 250,000 and 100,000", n, lanes, latency, failures)
 	}
 	runtime.KeepAlive(all)
 	runtime.KeepAlive(r)

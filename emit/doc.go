@@ -20,7 +20,7 @@
 // # Concurrency
 //
 // All methods of a [Router] and a [Ring] may be called at any time from any goroutine. A trigger for one consumer is delivered on
-// its caller's goroutine; one for several on a goroutine each, and Emit waits for all of them. New starts one goroutine a consumer, for
+// its caller's goroutine; one for several on a goroutine each, and Emit waits for all of them. New and Reconfigure start one goroutine a consumer, for
 // probes and replay, and each attempt at a letter runs on a goroutine of its own, of which there are no more than the bulkhead
 // has places or there may be probes at once. Drain and Close wait for all of them.
 //

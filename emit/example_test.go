@@ -86,3 +86,22 @@ func ExampleNewRing() {
 	// t4: emit: dead letters are full
 	// [t1 t2 t3]
 }
+
+// A consumer gets more time, and another one joins, while triggers come.
+func ExampleRouter_Reconfigure() {
+	ledger := emit.SinkFunc(func(context.Context, emit.Trigger) error { return nil })
+	router, err := emit.New(emit.Config{Consumers: []emit.Consumer{{Name: "ledger", Sink: ledger}}})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = router.Close() }()
+	c := router.Config()
+	c.Consumers[0].Timeout = time.Second
+	c.Consumers = append(c.Consumers, emit.Consumer{Name: "mailer", Sink: ledger})
+	if err := router.Reconfigure(c); err != nil {
+		panic(err)
+	}
+	receipt, err := router.Emit(context.Background(), emit.Trigger{Type: "order.paid"})
+	fmt.Println(receipt.Of("ledger").Outcome, receipt.Of("mailer").Outcome, err)
+	// Output: delivered delivered <nil>
+}

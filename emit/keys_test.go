@@ -41,3 +41,25 @@ func TestTurnIsLive(t *testing.T) {
 		t.Errorf("behind a letter: held %v, live %v", second.held, k.live("a"))
 	}
 }
+
+// While emits may store what is not counted nothing is taken off, lest another trigger's count goes with it.
+func TestFrozenKeysOnlyGrow(t *testing.T) {
+	k := newKeys()
+	k.freeze(1)
+	k.comes("a")
+	k.gone("a") // an uncounted one of the same key
+	unstored := k.idle("a")
+	unstored.end(false)
+	k.forget(func() bool { t.Error("the store was asked"); return true })
+	if turn := k.begin("a"); !turn.held {
+		t.Error("the letter holds its key no more")
+	} else {
+		turn.end(false)
+	}
+	k.thaw()
+	k.gone("a")
+	k.gone("a")
+	if turn := k.begin("a"); turn.held {
+		t.Error("held though all is gone")
+	}
+}

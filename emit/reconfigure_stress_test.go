@@ -115,3 +115,36 @@ func TestReconfigureUnderLoad(t *testing.T) {
 		}
 	}
 }
+
+// Drain ends all, whatever settings are changed meanwhile.
+func TestReconfigureWhileItEnds(t *testing.T) {
+	for n := range 50 {
+		a := &target{}
+		ka := emit.Consumer{Name: "a", Sink: a, Ordered: n%2 == 0}
+		r := newRouter(t, emit.Config{Consumers: []emit.Consumer{{Name: "b", Sink: a}}})
+		var all sync.WaitGroup
+		all.Go(func() {
+			for {
+				if _, err := r.Emit(t.Context(), keyed("k", n)); errors.Is(err, emit.ErrClosed) {
+					return
+				}
+			}
+		})
+		all.Go(func() {
+			for i := 0; ; i++ {
+				c := r.Config()
+				if c.Consumers = append(c.Consumers[:1], ka)[:1+i%2]; r.Reconfigure(c) != nil {
+					return
+				}
+			}
+		})
+		if err := r.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
+		if err := r.Reconfigure(r.Config()); !errors.Is(err, emit.ErrClosed) {
+			t.Errorf("after Drain: %v", err)
+		}
+		stats(t, r, "b")
+	}
+}

@@ -139,6 +139,7 @@ func TestConsumerBackBeforeItsEnd(t *testing.T) {
 		go func() { _, _ = r.Emit(context.Background(), trigger("1")) }()
 		synctest.Wait()
 		reconfigure(t, r, without("a"))
+		synctest.Wait() // it does not end while an emit is under way
 		a.set(nil)
 		reconfigure(t, r, also(ka))
 		if r.Breaker("a") != before {
@@ -215,6 +216,7 @@ func TestBecomesOrdered(t *testing.T) {
 			emitWant(t, r, keyed("k", 4), emit.Stored, emit.ReasonFailed)
 		}
 		reconfigure(t, r, func(c *emit.Config) { c.Consumers[0].Ordered = true })
+		synctest.Wait() // replay that began while it was not ordered
 		a.set(nil)
 		emitWant(t, r, keyed("k", 5), emit.Stored, emit.ReasonBehind)
 		settled(t, r, "a", 5*time.Minute)
@@ -227,5 +229,32 @@ func TestBecomesOrdered(t *testing.T) {
 		}
 		time.Sleep(time.Second) // the lane forgets what it has counted too often
 		emitWant(t, r, keyed("k", 6), emit.Delivered, "")
+	})
+}
+
+// What an emit stores that began before its consumer became ordered holds its key back as well, once it is stored.
+func TestEmitUnderWayWhileItBecomesOrdered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		store := &oddStore{DeadLetters: newRing(t, emit.RingConfig{})}
+		store.append = func(d emit.DeadLetters, ctx context.Context, l emit.Letter) ([]emit.Letter, error) {
+			<-open
+			return d.Append(ctx, l)
+		}
+		a := &target{do: fails}
+		r := one(t, a, with(store))
+		go func() { _, _ = r.Emit(context.Background(), keyed("k", 0)) }()
+		synctest.Wait()
+		reconfigure(t, r, func(c *emit.Config) { c.Consumers[0].Ordered = true })
+		a.set(nil)
+		close(open)
+		synctest.Wait()
+		emitWant(t, r, keyed("k", 1), emit.Stored, emit.ReasonBehind)
+		settled(t, r, "a", time.Minute)
+		if got := a.taken(); !slices.Equal(got, []string{"k#0", "k#1"}) {
+			t.Errorf("it took %v", got)
+		}
+		time.Sleep(time.Second)
+		emitWant(t, r, keyed("k", 2), emit.Delivered, "")
 	})
 }

@@ -156,7 +156,7 @@ func newRoot(args []string, out, errOut io.Writer) *cobra.Command {
 	})
 	root.Version = version()
 	root.SetVersionTemplate("breakwater {{.Version}}\n") // as command version prints it
-	root.AddCommand(newLab(args, out, errOut), newCheck(out, errOut), newVersion(out), newConsumer(out), newEmitter(out))
+	root.AddCommand(newLab(args, out, errOut), newCheck(out, errOut), newVersion(out), newAssets(out), newConsumer(out), newEmitter(out))
 	strict(root)
 	return root
 }

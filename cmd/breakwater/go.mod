@@ -7,8 +7,10 @@ require (
 	github.com/breakwater-go/breakwater/contrib/boltletters v0.0.0
 	github.com/breakwater-go/breakwater/contrib/otel v0.0.0
 	github.com/breakwater-go/breakwater/contrib/ottercache v0.0.0
+	github.com/breakwater-go/breakwater/contrib/prometheus v0.0.0
 	github.com/breakwater-go/breakwater/pgxread v0.0.0
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/prometheus/client_golang v1.24.1
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	go.opentelemetry.io/otel v1.46.0
@@ -23,6 +25,7 @@ require (
 )
 
 require (
+	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -34,6 +37,10 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/maypok86/otter/v2 v2.4.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.70.1 // indirect
+	github.com/prometheus/procfs v0.21.1 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.46.0 // indirect
@@ -52,5 +59,6 @@ replace (
 	github.com/breakwater-go/breakwater/contrib/boltletters => ../../contrib/boltletters
 	github.com/breakwater-go/breakwater/contrib/otel => ../../contrib/otel
 	github.com/breakwater-go/breakwater/contrib/ottercache => ../../contrib/ottercache
+	github.com/breakwater-go/breakwater/contrib/prometheus => ../../contrib/prometheus
 	github.com/breakwater-go/breakwater/pgxread => ../../pgxread
 )

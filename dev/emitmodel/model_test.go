@@ -39,6 +39,8 @@ type process struct {
 // machine is a run with what it knows of the past.
 type machine struct {
 	ordered bool
+	mixed   bool // ordered now and then: nothing is known of the order
+	absent  bool // the consumer is taken out
 	disk    *disk
 	now     *process
 	emits   sync.WaitGroup
@@ -50,6 +52,7 @@ type machine struct {
 	seen     map[int]bool
 	safe     map[int]bool // delivered or stored, as their emitters were told
 	shed     map[int]bool // told to the emitter
+	gone     map[int]bool // emitted while the consumer was out
 	evicted  map[int]bool // told to the observer
 	unparked map[string]bool
 	faults   []string
@@ -59,8 +62,8 @@ var priorities = []string{"compliance", "normal", "idle-ping"}
 
 func start(rt *rapid.T) *machine {
 	m := &machine{
-		ordered: rapid.Bool().Draw(rt, "ordered"), disk: newDisk(), took: map[string][]int{}, seen: map[int]bool{},
-		safe: map[int]bool{}, shed: map[int]bool{}, evicted: map[int]bool{}, unparked: map[string]bool{},
+		ordered: rapid.Bool().Draw(rt, "ordered"), mixed: rapid.IntRange(0, 3).Draw(rt, "mixed") == 3, disk: newDisk(), took: map[string][]int{}, seen: map[int]bool{},
+		safe: map[int]bool{}, shed: map[int]bool{}, gone: map[int]bool{}, evicted: map[int]bool{}, unparked: map[string]bool{},
 	}
 	m.run(rt)
 	return m
@@ -75,13 +78,49 @@ func (m *machine) run(rt *rapid.T) {
 	p := &process{m: m}
 	router, err := emit.New(emit.Config{
 		Priorities: priorities, DeadLetters: m.disk.open(),
-		Consumers: []emit.Consumer{{Name: consumer, Sink: p, Ordered: m.ordered, Bulkhead: 4}},
+		Consumers: []emit.Consumer{p.consumer(), other},
 		Observer:  emit.Observer{OnShed: p.onShed},
 	})
 	if err != nil {
 		rt.Fatal(err)
 	}
-	p.router, m.now = router, p
+	p.router, m.now, m.absent = router, p, false
+}
+
+func (p *process) consumer() emit.Consumer {
+	return emit.Consumer{Name: consumer, Sink: p, Ordered: p.m.ordered, Bulkhead: 4}
+}
+
+// other is there so that the consumer can be taken out; no emit is for it.
+var other = emit.Consumer{
+	Name: "other", Types: []string{"none"},
+	Sink: emit.SinkFunc(func(context.Context, emit.Trigger) error { return errors.New("unexpected") }),
+}
+
+// reconfigure changes settings of the consumer, or takes it out, or back in (REQ-B16).
+func (m *machine) reconfigure(rt *rapid.T) {
+	if m.mixed {
+		m.ordered = rapid.Bool().Draw(rt, "ordered")
+	}
+	c, k := m.now.router.Config(), m.now.consumer()
+	k.Timeout = rapid.SampledFrom([]time.Duration{0, 150 * time.Millisecond, time.Second}).Draw(rt, "timeout")
+	k.Bulkhead = rapid.IntRange(1, 6).Draw(rt, "bulkhead")
+	c.Consumers = []emit.Consumer{k, other}
+	if m.absent = rapid.Bool().Draw(rt, "absent"); m.absent {
+		c.Consumers = c.Consumers[1:]
+	}
+	if err := m.now.router.Reconfigure(c); err != nil {
+		rt.Fatal(err)
+	}
+}
+
+// back puts the consumer in again.
+func (m *machine) back(rt *rapid.T) {
+	c := m.now.router.Config()
+	c.Consumers, m.absent = []emit.Consumer{m.now.consumer(), other}, false
+	if err := m.now.router.Reconfigure(c); err != nil {
+		rt.Fatal(err)
+	}
 }
 
 func (p *process) onShed(l emit.Letter, why error) {
@@ -134,8 +173,11 @@ func (p *process) Deliver(ctx context.Context, t emit.Trigger) error {
 // take holds the order of keys: an earlier trigger never comes after a later one, but for one that a person sent back.
 func (m *machine) take(t emit.Trigger) {
 	n, took := number(t), m.took[t.Key]
-	if last := len(took) - 1; m.ordered && !m.unparked[t.Key] && last >= 0 && took[last] > n {
+	if last := len(took) - 1; m.ordered && !m.mixed && !m.unparked[t.Key] && last >= 0 && took[last] > n {
 		m.fault("key %s: %d was taken after %d", t.Key, n, took[last])
+	}
+	if m.gone[n] {
+		m.fault("%d was delivered though the consumer was out", n)
 	}
 	if m.shed[n] {
 		m.fault("%d was delivered after its emitter was told that it is shed", n)
@@ -155,8 +197,13 @@ func (m *machine) emit(rt *rapid.T, do func(*emit.Router, context.Context, emit.
 		ID: strconv.Itoa(n), Type: "x", Key: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key"),
 		Priority: rapid.SampledFrom(priorities).Draw(rt, "priority"),
 	}
+	absent := m.absent
 	m.emits.Go(func() {
 		receipt, err := do(p.router, context.Background(), t)
+		if absent {
+			m.nobody(n, err)
+			return
+		}
 		got := receipt.Of(consumer)
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -182,6 +229,16 @@ func (m *machine) emit(rt *rapid.T, do func(*emit.Router, context.Context, emit.
 	synctest.Wait() // it has come before the next one
 }
 
+// nobody notes an emit while the consumer is out.
+func (m *machine) nobody(n int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone[n] = true
+	if !errors.Is(err, emit.ErrNoConsumer) {
+		m.fault("%d: %v though the consumer is out", n, err)
+	}
+}
+
 // end kills the process, or ends it in order, and starts the next.
 func (m *machine) end(rt *rapid.T, crash bool) {
 	p := m.now
@@ -199,7 +256,11 @@ func (m *machine) end(rt *rapid.T, crash bool) {
 }
 
 func (m *machine) check(rt *rapid.T) {
-	s := m.now.router.Stats().Consumers[0]
+	all := m.now.router.Stats()
+	s := all.Consumers[0]
+	if m.absent {
+		s.Depth = all.Absent[consumer]
+	}
 	if s.Emitted != s.Delivered+s.Stored+s.Shed+s.Refused {
 		rt.Fatalf("emitted %d, delivered %d, stored %d, shed %d, refused %d", s.Emitted, s.Delivered, s.Stored, s.Shed, s.Refused)
 	}
@@ -223,6 +284,7 @@ func first(counts []int) int {
 // finish heals the consumer: what was acknowledged must arrive, unless it was evicted or is parked (and then unparked).
 func (m *machine) finish(rt *rapid.T) {
 	m.emits.Wait()
+	m.back(rt)
 	m.set(accept)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
@@ -279,14 +341,15 @@ func property(rt *rapid.T) {
 	m := start(rt)
 	defer func() { _ = m.now.router.Close() }()
 	rt.Repeat(map[string]func(*rapid.T){
-		"":          m.check,
-		"emit":      func(rt *rapid.T) { m.emit(rt, (*emit.Router).Emit) },
-		"emit too":  func(rt *rapid.T) { m.emit(rt, (*emit.Router).Emit) },
-		"hand over": func(rt *rapid.T) { m.emit(rt, (*emit.Router).HandOver) },
-		"sicken":    func(rt *rapid.T) { m.set(rapid.IntRange(fail, sicknesses-1).Draw(rt, "sickness")) },
-		"heal":      func(*rapid.T) { m.set(accept) },
-		"crash":     func(rt *rapid.T) { m.end(rt, true) },
-		"restart":   func(rt *rapid.T) { m.end(rt, false) },
+		"":            m.check,
+		"emit":        func(rt *rapid.T) { m.emit(rt, (*emit.Router).Emit) },
+		"emit too":    func(rt *rapid.T) { m.emit(rt, (*emit.Router).Emit) },
+		"hand over":   func(rt *rapid.T) { m.emit(rt, (*emit.Router).HandOver) },
+		"sicken":      func(rt *rapid.T) { m.set(rapid.IntRange(fail, sicknesses-1).Draw(rt, "sickness")) },
+		"heal":        func(*rapid.T) { m.set(accept) },
+		"crash":       func(rt *rapid.T) { m.end(rt, true) },
+		"reconfigure": m.reconfigure,
+		"restart":     func(rt *rapid.T) { m.end(rt, false) },
 		"replay": func(rt *rapid.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()

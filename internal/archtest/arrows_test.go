@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"readpath":                        {"limit", "replica"},
 	"contrib/ottercache":              {"readpath"},
 	"contrib/boltletters":             {"emit", "emit/emittest"}, // its tests run the contract
+	"contrib/prometheus":              {"breaker", "emit", "readpath", "replica"},
 	"readpath/httpread":               {"readpath", "replica"},
 	"breaker/httpbreaker":             {"breaker", "internal/httpwire"},
 	"replica":                         {"breaker"},

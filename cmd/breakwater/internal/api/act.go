@@ -22,8 +22,8 @@ type Done struct {
 // done publishes an action, and answers.
 func (s *Server) done(w http.ResponseWriter, e Event, letters *int) {
 	e.Kind = KindAction
-	e.Text = s.Redact.Text(e.Text)
-	answer(w, http.StatusOK, Done{Event: s.Hub.Publish(e), Text: e.Text, Letters: letters})
+	e.Text = s.conf.Redact.Text(e.Text)
+	answer(w, http.StatusOK, Done{Event: s.conf.Hub.Publish(e), Text: e.Text, Letters: letters})
 }
 
 // force is POST /api/v1/breakers/{name}.
@@ -45,7 +45,7 @@ func (s *Server) force(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("name")
-	if err := s.Actions.Force(name, to, asked.Reason); err != nil {
+	if err := s.conf.Actions.Force(name, to, asked.Reason); err != nil {
 		return err
 	}
 	s.done(w, Event{Name: name, To: asked.State, Text: because(name+" to "+asked.State, asked.Reason)}, nil)
@@ -108,7 +108,7 @@ func (s *Server) tune(w http.ResponseWriter, r *http.Request) error {
 		OpenBaseMS: a.OpenBaseMS, OpenMaxMS: a.OpenMaxMS, TimeoutMS: a.TimeoutMS, SlowMS: a.SlowMS, Bulkhead: a.Bulkhead,
 	}
 	name := r.PathValue("name")
-	if err := s.Actions.Tune(name, t); err != nil {
+	if err := s.conf.Actions.Tune(name, t); err != nil {
 		return err
 	}
 	s.done(w, Event{Name: name, Text: "thresholds of " + name + changed(t.values())}, nil)
@@ -123,9 +123,16 @@ type value struct {
 
 func (t *Tuning) values() []value {
 	return []value{
-		{"trip_ms", t.TripMS}, {"reenter_ms", t.ReenterMS}, {"breaches", asNumber(t.Breaches)}, {"max_staleness_ms", t.MaxStalenessMS},
-		{"failures", asNumber(t.Failures)}, {"open_base_ms", t.OpenBaseMS}, {"open_max_ms", t.OpenMaxMS},
-		{"timeout_ms", t.TimeoutMS}, {"slow_ms", t.SlowMS}, {"bulkhead", asNumber(t.Bulkhead)},
+		{"trip_ms", t.TripMS},
+		{"reenter_ms", t.ReenterMS},
+		{"breaches", asNumber(t.Breaches)},
+		{"max_staleness_ms", t.MaxStalenessMS},
+		{"failures", asNumber(t.Failures)},
+		{"open_base_ms", t.OpenBaseMS},
+		{"open_max_ms", t.OpenMaxMS},
+		{"timeout_ms", t.TimeoutMS},
+		{"slow_ms", t.SlowMS},
+		{"bulkhead", asNumber(t.Bulkhead)},
 	}
 }
 
@@ -160,7 +167,7 @@ func (s *Server) budget(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &asked); err != nil {
 		return err
 	}
-	if err := s.Actions.Budget(asked.RatePerSec, asked.Burst); err != nil {
+	if err := s.conf.Actions.Budget(asked.RatePerSec, asked.Burst); err != nil {
 		return err
 	}
 	s.done(w, Event{Text: "budget of the read path" + changed([]value{{"rate_per_sec", asked.RatePerSec}, {"burst", asNumber(asked.Burst)}})}, nil)
@@ -176,7 +183,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &asked); err != nil {
 		return err
 	}
-	n, err := s.Actions.Replay(r.Context(), asked.Consumer, asked.Filter)
+	n, err := s.conf.Actions.Replay(r.Context(), asked.Consumer, asked.Filter)
 	if err != nil {
 		return err
 	}
@@ -201,7 +208,7 @@ func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
 	if err := invalid(faults); err != nil {
 		return err
 	}
-	n, err := s.Actions.Discard(r.Context(), asked.Consumer, *asked.Filter, asked.Reason)
+	n, err := s.conf.Actions.Discard(r.Context(), asked.Consumer, *asked.Filter, asked.Reason)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,8 @@ func member(d *json.Decoder) (name string, value json.RawMessage, err error) {
 		return "", nil, err
 	}
 	name, _ = t.(string)
-	return name, value, d.Decode(&value)
+	err = d.Decode(&value)
+	return name, value, err
 }
 
 // set reads a value into its field.
@@ -89,7 +90,7 @@ func set(name string, value json.RawMessage, to reflect.Value) []FieldFault {
 
 // kindOf says in words what a field takes.
 func kindOf(t reflect.Type) string {
-	if w, ok := reflect.Zero(t).Interface().(interface{ takes() string }); ok {
+	if w, ok := reflect.TypeAssert[interface{ takes() string }](reflect.Zero(t)); ok {
 		return w.takes()
 	}
 	switch t.Kind() {

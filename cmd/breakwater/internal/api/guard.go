@@ -31,14 +31,26 @@ func (s *Server) guard() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // one of a test may have none
+		limitTime(w, r)
 		if !s.guarded() && !isOwnHost(r.Host) {
-			s.fail(t, r, http.StatusForbidden, fmt.Errorf("host is %s: use localhost, or configure a credential", quote(r.Host)), nil)
+			s.fail(t, http.StatusForbidden, fmt.Errorf("host is %s: use localhost, or configure a credential", quote(r.Host)), nil)
 			return
 		}
 		inner.ServeHTTP(t, r)
 	})
 }
+
+// limitTime bounds how long a request may take; a response of a test may have no deadlines. A body that nobody asks for, since the request is refused, is
+// waited for by net/http: no longer than any other.
+func limitTime(w http.ResponseWriter, r *http.Request) {
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if hasBody(r) {
+		_ = out.SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
+}
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // isOwnHost says that a Host header names this machine: a page elsewhere whose name was made to resolve to it names itself. A browser always
 // sends one; checks of proxies may not.
@@ -60,19 +72,20 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	page := pattern == "" && s.isPage(r, h)
 	if !page && !s.open[pattern] && !s.admitted(r) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="breakwater"`)
-		s.fail(w, r, http.StatusUnauthorized, errors.New("a credential is needed: send the header Authorization: Bearer TOKEN"), nil)
+		s.fail(w, http.StatusUnauthorized, errors.New("a credential is needed: send the header Authorization: Bearer TOKEN"), nil)
 		return
 	}
 	switch {
 	case page:
-		s.Page.ServeHTTP(w, r)
+		s.conf.Page.ServeHTTP(w, r)
 	case pattern == "":
 		s.nowhere(w, r, h)
 	case s.intakes[pattern]:
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it sets one of its own
 		s.routes.ServeHTTP(w, r)
 	default:
 		if status, err := readBody(w, r); err != nil {
-			s.fail(w, r, status, err, nil)
+			s.fail(w, status, err, nil)
 			return
 		}
 		s.routes.ServeHTTP(w, r)
@@ -81,7 +94,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 
 // isPage says that a request which no route takes is for the page.
 func (s *Server) isPage(r *http.Request, h http.Handler) bool {
-	if s.Page == nil || r.URL.Path == "" || strings.HasPrefix(r.URL.Path, "/api/") || r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if s.conf.Page == nil || r.URL.Path == "" || strings.HasPrefix(r.URL.Path, "/api/") || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
 	var probe header
@@ -93,13 +106,13 @@ func (s *Server) isPage(r *http.Request, h http.Handler) bool {
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	var said header
 	h.ServeHTTP(&said, r)
-	switch allow := said.Header().Get("Allow"); {
-	case said.status == http.StatusMethodNotAllowed:
+	if said.status == http.StatusMethodNotAllowed {
+		allow := said.Header().Get("Allow")
 		w.Header().Set("Allow", allow)
-		s.fail(w, r, said.status, fmt.Errorf("method %s is not for this path: use %s", quote(r.Method), allow), nil)
-	default:
-		s.fail(w, r, http.StatusNotFound, fmt.Errorf("there is nothing at %s", quote(r.URL.Path)), nil)
+		s.fail(w, said.status, fmt.Errorf("method %s is not for this path: use %s", quote(r.Method), allow), nil)
+		return
 	}
+	s.fail(w, http.StatusNotFound, fmt.Errorf("there is nothing at %s", quote(r.URL.Path)), nil)
 }
 
 // A header is a response of which only the status and the header are looked at.
@@ -124,30 +137,28 @@ func (h *header) Write(p []byte) (int, error) { return len(p), nil }
 
 // admitted checks the credential, in a time that says nothing of how much of it is right (REQ-O4).
 func (s *Server) admitted(r *http.Request) bool {
-	if s.Token == nil {
+	if s.conf.Token == nil {
 		return true // a client's certificate was checked by TLS
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want := s.Token()
+	want := s.conf.Token()
 	a, b := sha256.Sum256([]byte(strings.TrimSpace(given))), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && want != "" && strings.EqualFold(scheme, "Bearer")
 }
 
 // readBody reads the whole body, within its limit and its time, before anything is done.
 func readBody(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	if r.Body == nil || r.Body == http.NoBody {
+	if !hasBody(r) {
 		return 0, nil
 	}
-	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Now().Add(bodyTimeout)) // one of a test may have none
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = out.SetReadDeadline(time.Time{})
-	if err != nil {
+	if err != nil { // the deadline stays, for net/http reads on
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return http.StatusRequestEntityTooLarge, fmt.Errorf("body is over %d bytes: send less", maxBody)
 		}
 		return http.StatusBadRequest, errors.New("body could not be read whole: send it at once, in the length that the header says")
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(text))
 	return 0, nil
 }
@@ -162,11 +173,11 @@ func (s *Server) caught(w *tracked, r *http.Request) {
 		panic(v) // net/http ends the connection
 	}
 	s.panics.Add(1)
-	s.Hub.Fault("http "+r.Pattern, fmt.Errorf("a handler panicked: %v", v))
+	s.conf.Hub.Fault("http "+r.Pattern, fmt.Errorf("a handler panicked: %v", v))
 	if w.begun {
 		panic(http.ErrAbortHandler) // half an answer must not look whole
 	}
-	s.fail(w, r, http.StatusInternalServerError, errors.New("a fault of the program: see the events"), nil)
+	s.fail(w, http.StatusInternalServerError, errors.New("a fault of the program: see the events"), nil)
 }
 
 // A tracked response knows whether it has begun.
@@ -192,7 +203,7 @@ func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // always is a handler that refuses.
 func (s *Server) always(status int, text string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, status, errors.New(text), nil) })
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.fail(w, status, errors.New(text), nil) })
 }
 
 // failure is how every error is told.
@@ -202,10 +213,10 @@ type failure struct {
 }
 
 // fail answers with an error.
-func (s *Server) fail(w http.ResponseWriter, _ *http.Request, status int, err error, fields []FieldFault) {
-	f := failure{Error: s.Redact.Text(err.Error()), Fields: []FieldFault{}}
+func (s *Server) fail(w http.ResponseWriter, status int, err error, fields []FieldFault) {
+	f := failure{Error: s.conf.Redact.Text(err.Error()), Fields: []FieldFault{}}
 	for _, one := range fields {
-		f.Fields = append(f.Fields, FieldFault{one.Field, s.Redact.Text(one.Value), s.Redact.Text(one.Mend)})
+		f.Fields = append(f.Fields, FieldFault{one.Field, s.conf.Redact.Text(one.Value), s.conf.Redact.Text(one.Mend)})
 	}
 	answer(w, status, &f)
 }

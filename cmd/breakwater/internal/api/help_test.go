@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,9 +55,9 @@ type world struct {
 	lab    *fakeLab
 }
 
-func newWorld(t testing.TB) *world {
-	t.Helper()
-	w := &world{t: t, redact: &Redactor{}, path: &backend{}, lab: &fakeLab{}}
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{t: tb, redact: &Redactor{}, path: &backend{}, lab: &fakeLab{}}
 	w.path.eligible.Store(true)
 	w.redact.Add(secret)
 	w.fails(nil)
@@ -68,12 +67,12 @@ func newWorld(t testing.TB) *world {
 		Hub: w.hub, Redact: w.redact, Parts: func() Parts { return w.parts },
 		About: func() About { return About{Mode: "serve", Version: "v0.test", Started: time.Now(), ConfigHash: "abc"} },
 	})
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		w.std.Close()
 		w.parts.Path.Close()
 		w.parts.Set.Close()
 		if err := w.parts.Router.Close(); err != nil {
-			t.Errorf("Router.Close: %v", err)
+			tb.Errorf("Router.Close: %v", err)
 		}
 	})
 	return w
@@ -159,10 +158,16 @@ func (w *world) listen(s *Server) string {
 	return "http://" + ln.Addr().String()
 }
 
+// A reply is what an answer is looked at for.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // ask sends a request to the handler, and returns the answer with its body.
-func ask(t testing.TB, h http.Handler, method, target, body string, headers ...string) (*http.Response, string) {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+func ask(tb testing.TB, h http.Handler, method, target, body string, headers ...string) (reply, string) {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), method, target, strings.NewReader(body))
 	r.Host = "127.0.0.1:8080"
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
@@ -173,19 +178,14 @@ func ask(t testing.TB, h http.Handler, method, target, body string, headers ...s
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	answer := w.Result()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer, string(text)
+	return reply{w.Code, w.Result().Header}, w.Body.String()
 }
 
 // parsed reads JSON.
-func parsed[T any](t testing.TB, text string) (v T) {
-	t.Helper()
+func parsed[T any](tb testing.TB, text string) (v T) {
+	tb.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%v in %s", err, text)
+		tb.Fatalf("%v in %s", err, text)
 	}
 	return v
 }

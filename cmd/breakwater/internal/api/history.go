@@ -53,11 +53,11 @@ func (h *history) current() (frame []byte, n int, ticked <-chan struct{}) {
 	return h.frame, h.n, h.ticked
 }
 
-// last returns up to that many statuses, compressed, oldest first.
+// last returns up to that many statuses, historySize at most, compressed, oldest first.
 func (h *history) last(seconds int) (packed [][]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := h.n - min(seconds, h.n, historySize); i < h.n; i++ {
+	for i := h.n - min(seconds, h.n); i < h.n; i++ {
 		packed = append(packed, h.kept[i%historySize])
 	}
 	return packed
@@ -81,7 +81,7 @@ func writeList(w io.Writer, packed [][]byte) error {
 	for _, p := range packed {
 		_, err := io.WriteString(w, between)
 		if err == nil {
-			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p), nil) //nolint:errcheck,forcetypeassert // flate says that it is one
+			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p), nil) // it is one, says flate
 		}
 		if err == nil {
 			_, err = io.Copy(w, unpack)
@@ -117,7 +117,7 @@ func (s *Server) ticks() {
 func (s *Server) tick() {
 	status, err := s.status()
 	if err != nil {
-		s.Hub.Fault("status", err)
+		s.conf.Hub.Fault("status", err)
 		return
 	}
 	s.history.add(status)
@@ -131,12 +131,16 @@ func (s *Server) status() (text []byte, err error) {
 			err = fmt.Errorf("it panicked: %v", v)
 		}
 	}()
-	st := s.Source.Status()
-	if s.Lab != nil {
-		st.Lab = new(s.Lab.Status())
+	st := s.conf.Source.Status()
+	if s.conf.Lab != nil {
+		st.Lab = new(s.conf.Lab.Status())
+	}
+	if st.Reload != nil {
+		st.Reload = new(*st.Reload)
+		st.Reload.Error = s.conf.Redact.Text(st.Reload.Error)
 	}
 	clients, cutOff, _ := s.streams.stats()
-	st.Stream = Stream{Last: s.Hub.Last(), Boot: s.Hub.Boot(), Clients: clients, CutOff: cutOff}
+	st.Stream = Stream{Last: s.conf.Hub.Last(), Boot: s.conf.Hub.Boot(), Clients: clients, CutOff: cutOff}
 	text, err = json.Marshal(&st)
 	if err != nil {
 		return nil, errors.New("it cannot be told as JSON: " + err.Error())

@@ -64,7 +64,7 @@ func (s *Standard) Replay(ctx context.Context, consumer string, f LetterFilter) 
 	}
 	return n, s.replays.begin(func(ctx context.Context) {
 		if _, err := router.Replay(ctx, consumer, filter); err != nil && ctx.Err() == nil {
-			s.Hub.Fault("replay of "+consumer, err)
+			s.conf.Hub.Fault("replay of "+consumer, err)
 		}
 	})
 }

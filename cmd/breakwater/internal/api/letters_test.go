@@ -34,6 +34,9 @@ func TestOneLetter(t *testing.T) {
 	if !strings.Contains(body, `"letters":1`) {
 		t.Fatalf("got %s", body)
 	}
+	if answer, body := ask(t, h, "DELETE", "/api/v1/dead-letters", fmt.Sprintf(`{"consumer":"ledger","reason":"test","filter":{"seq":%d}}`, second)); answer.StatusCode != http.StatusNotFound {
+		t.Fatalf("it is gone, and the next one is another: got %s", body)
+	}
 	left := w.letters(h, "consumer=ledger").Letters
 	if len(left) != 2 || left[0].Seq != all[0].Seq || left[1].Seq != all[2].Seq {
 		t.Errorf("got %+v, want the first and the third", left)

@@ -73,7 +73,7 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	parts := s.Source.Parts()
+	parts := s.conf.Source.Parts()
 	router, filter, err := l.filter.of(parts, l.consumer)
 	if err != nil {
 		return err
@@ -151,13 +151,13 @@ func (s *Server) letter(l *emit.Letter, priorities []string, payload bool) Lette
 		out.Priority = priorities[l.Priority]
 	}
 	for _, a := range l.Last {
-		out.Last = append(out.Last, LetterAttempt{a.At, s.Redact.Text(a.Err)})
+		out.Last = append(out.Last, LetterAttempt{a.At, s.conf.Redact.Text(a.Err)})
 	}
 	if !l.NotBefore.IsZero() {
 		out.NotBefore = &l.NotBefore
 	}
 	if payload {
-		out.show(t.Data, s.Redact)
+		out.show(t.Data, s.conf.Redact)
 	}
 	return out
 }

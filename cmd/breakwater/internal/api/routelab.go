@@ -33,14 +33,14 @@ func (s *Server) inject(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &asked); err != nil {
 		return err
 	}
-	faults := checkTarget(s.Lab.Status().Targets, asked.Target, asked.Fault)
+	faults := checkTarget(s.conf.Lab.Status().Targets, asked.Target, asked.Fault)
 	faults = append(faults, within("amount_ms", &asked.AmountMS, 0, longestFault*1000)...)
 	faults = append(faults, within("duration_s", &asked.DurationS, 0, longestFault)...)
 	if err := invalid(faults); err != nil {
 		return err
 	}
 	f := FaultRequest{Target: asked.Target, Fault: asked.Fault, Amount: asked.AmountMS, Duration: time.Duration(asked.DurationS * float64(time.Second))}
-	if err := s.Lab.Inject(r.Context(), f); err != nil {
+	if err := s.conf.Lab.Inject(r.Context(), f); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("%s of %s", f.Fault, f.Target)
@@ -76,7 +76,7 @@ func within[N int | float64](field string, v *N, low, high N) []FieldFault {
 
 // heal is DELETE /api/v1/faults.
 func (s *Server) heal(w http.ResponseWriter, r *http.Request) error {
-	if err := s.Lab.Heal(r.Context()); err != nil {
+	if err := s.conf.Lab.Heal(r.Context()); err != nil {
 		return err
 	}
 	s.done(w, Event{Text: "everything is mended"}, nil)
@@ -92,10 +92,10 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &asked); err != nil {
 		return err
 	}
-	if err := invalid(checkScenario(s.Lab.Status().Scenarios, asked.Name, asked.Prediction)); err != nil {
+	if err := invalid(checkScenario(s.conf.Lab.Status().Scenarios, asked.Name, asked.Prediction)); err != nil {
 		return err
 	}
-	if err := s.Lab.Play(r.Context(), asked.Name, asked.Prediction); err != nil {
+	if err := s.conf.Lab.Play(r.Context(), asked.Name, asked.Prediction); err != nil {
 		return err
 	}
 	s.done(w, Event{Name: asked.Name, Text: "scenario " + asked.Name}, nil)
@@ -119,7 +119,7 @@ func checkScenario(all []LabScenario, name, prediction string) []FieldFault {
 
 // stop is DELETE /api/v1/scenarios.
 func (s *Server) stop(w http.ResponseWriter, r *http.Request) error {
-	if err := s.Lab.Stop(r.Context()); err != nil {
+	if err := s.conf.Lab.Stop(r.Context()); err != nil {
 		return err
 	}
 	s.done(w, Event{Text: "the scenario is stopped"}, nil)
@@ -142,7 +142,7 @@ func (s *Server) load(w http.ResponseWriter, r *http.Request) error {
 	if err := invalid(faults); err != nil {
 		return err
 	}
-	if err := s.Lab.Load(l); err != nil {
+	if err := s.conf.Lab.Load(l); err != nil {
 		return err
 	}
 	text := "load" + changed([]value{

@@ -22,20 +22,20 @@ func (s *Server) route() error {
 	s.handle("GET /api/v1/history", s.getHistory)
 	s.handle("GET /api/v1/export", s.export)
 	s.handle("GET /api/v1/dead-letters", s.letters)
-	if s.Actions != nil {
+	if s.conf.Actions != nil {
 		s.handle("POST /api/v1/breakers/{name}", s.force)
 		s.handle("PATCH /api/v1/breakers/{name}", s.tune)
 		s.handle("PATCH /api/v1/read-path", s.budget)
 		s.handle("POST /api/v1/dead-letters/replay", s.replay)
 		s.handle("DELETE /api/v1/dead-letters", s.discard)
 	}
-	if s.Lab != nil {
+	if s.conf.Lab != nil {
 		s.routeLab()
 	}
 	var errs []error
-	for i, r := range s.Routes {
+	for i, r := range s.conf.Routes {
 		if err := s.mount(r); err != nil {
-			errs = append(errs, fmt.Errorf("api: Routes[%d].Pattern is %q: %v", i, r.Pattern, err))
+			errs = append(errs, fmt.Errorf("api: Routes[%d].Pattern is %q: %w", i, r.Pattern, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -44,7 +44,7 @@ func (s *Server) route() error {
 func (s *Server) handle(pattern string, h handler) {
 	s.routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
-			s.refuse(w, r, err)
+			s.refuse(w, err)
 		}
 	})
 }
@@ -67,9 +67,9 @@ func (s *Server) mount(r Route) (err error) {
 }
 
 // refuse answers with an error, by what it is.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) refuse(w http.ResponseWriter, err error) {
 	if bad, ok := errors.AsType[*InvalidError](err); ok {
-		s.fail(w, r, http.StatusBadRequest, err, bad.Fields)
+		s.fail(w, http.StatusBadRequest, err, bad.Fields)
 		return
 	}
 	status := http.StatusConflict // it makes sense, but not now
@@ -80,7 +80,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "5")
 	}
-	s.fail(w, r, status, err, nil)
+	s.fail(w, status, err, nil)
 }
 
 func (s *Server) livez(w http.ResponseWriter, _ *http.Request) error {
@@ -89,9 +89,9 @@ func (s *Server) livez(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) error {
-	if s.Ready != nil {
-		if err := s.Ready(); err != nil {
-			said(w, http.StatusServiceUnavailable, s.Redact.Text(err.Error()))
+	if s.conf.Ready != nil {
+		if err := s.conf.Ready(); err != nil {
+			said(w, http.StatusServiceUnavailable, s.conf.Redact.Text(err.Error()))
 			return nil
 		}
 	}
@@ -137,7 +137,7 @@ func (s *Server) getHistory(w http.ResponseWriter, r *http.Request) error {
 // export is GET /api/v1/export: what the page opens again.
 func (s *Server) export(w http.ResponseWriter, _ *http.Request) error {
 	now := time.Now()
-	events, err := json.Marshal(s.Hub.Kept())
+	events, err := json.Marshal(s.conf.Hub.Kept())
 	if err != nil {
 		return err
 	}

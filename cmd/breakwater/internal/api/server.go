@@ -74,7 +74,7 @@ const (
 
 // A Server is the interface over HTTP. Make it with [New]; it must be closed. All its methods may be called at any time from any goroutine.
 type Server struct {
-	Config  // with its defaults; immutable
+	conf    Config // with its defaults; immutable
 	routes  http.ServeMux
 	open    map[string]bool // patterns that need no credential; immutable
 	intakes map[string]bool // patterns whose handlers read their bodies; immutable
@@ -99,7 +99,7 @@ func New(c Config) (*Server, error) {
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = defaultWriteTimeout
 	}
-	s := &Server{Config: c, open: map[string]bool{}, intakes: map[string]bool{}}
+	s := &Server{conf: c, open: map[string]bool{}, intakes: map[string]bool{}}
 	if err := s.route(); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (s *Server) mayListen(ctx context.Context, addr string) error {
 
 // guarded says that a credential is needed.
 func (s *Server) guarded() bool {
-	return s.Token != nil || s.TLS != nil && s.TLS.ClientAuth == tls.RequireAndVerifyClientCert
+	return s.conf.Token != nil || s.conf.TLS != nil && s.conf.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 }
 
 // isLoopback says that each address of a host is of this machine alone.

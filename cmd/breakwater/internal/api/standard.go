@@ -32,7 +32,7 @@ type StandardConfig struct {
 // A Standard is the Source and the Actions of a process over what it runs. The daemon and the lab embed it, and add what they alone know. Make it with
 // [NewStandard]; it must be closed. All its methods may be called at any time from any goroutine.
 type Standard struct {
-	StandardConfig // immutable
+	conf StandardConfig // immutable
 
 	changing sync.Mutex // one change of settings at a time; held while parts are reconfigured
 	replays  replays
@@ -40,7 +40,7 @@ type Standard struct {
 
 // NewStandard makes a Standard. Its goroutines are the replays that were asked for, which Close ends.
 func NewStandard(c StandardConfig) *Standard {
-	s := &Standard{StandardConfig: c}
+	s := &Standard{conf: c}
 	s.replays.init()
 	return s
 }
@@ -58,7 +58,7 @@ func (s *Standard) Exclusively(f func() error) error {
 
 // Status is how things stand, from memory. Reload, Stream, Traffic and Lab are for others to fill in.
 func (s *Standard) Status() Status {
-	a, p, now := s.About(), s.Parts(), time.Now()
+	a, p, now := s.conf.About(), s.Parts(), time.Now()
 	st := Status{
 		At: now, Mode: a.Mode, Version: a.Version, Started: a.Started, ConfigHash: a.ConfigHash, Fleet: a.Fleet, Simulated: a.Simulated,
 		Replicas: []Replica{}, Consumers: []Consumer{},
@@ -76,12 +76,13 @@ func (s *Standard) Status() Status {
 }
 
 // Parts is what the process runs.
-func (s *Standard) Parts() Parts { return s.StandardConfig.Parts() }
+func (s *Standard) Parts() Parts { return s.conf.Parts() }
 
 func (s *Standard) nodes(st *Status, set *replica.Set) {
 	stats := set.Stats()
-	st.Primary = new(s.node(stats.Primary))
-	for _, n := range stats.Replicas {
+	st.Primary = new(s.node(&stats.Primary))
+	for i := range stats.Replicas {
+		n := &stats.Replicas[i]
 		r := Replica{
 			Primary: s.node(n), Reads: uint64(n.Reads), Share: n.Share, ReceiverDown: n.ReceiverDown, ReplayPaused: n.ReplayPaused, InDoubt: n.InDoubt,
 			TakesReads: n.Condition == replica.Fit && set.Admits(n.Name), Breaker: s.breaker(st.At, ScopeReplica, n.Name, n.Breaker),
@@ -94,8 +95,8 @@ func (s *Standard) nodes(st *Status, set *replica.Set) {
 	st.Settings = settingsOf(set.Settings())
 }
 
-func (s *Standard) node(n replica.NodeStats) Primary {
-	p := Primary{Name: n.Name, Condition: n.Condition, Detail: s.Redact.Text(n.Detail), InFlight: n.InFlight}
+func (s *Standard) node(n *replica.NodeStats) Primary {
+	p := Primary{Name: n.Name, Condition: n.Condition, Detail: s.conf.Redact.Text(n.Detail), InFlight: n.InFlight}
 	if !n.LastRun.IsZero() {
 		p.LastRun = &n.LastRun
 	}
@@ -105,7 +106,7 @@ func (s *Standard) node(n replica.NodeStats) Primary {
 func (s *Standard) breaker(now time.Time, scope, name string, b breaker.Stats) Breaker {
 	out := Breaker{
 		Name: name, Scope: scope, State: b.State, Since: b.Since, InStateMS: ms(now.Sub(b.Since)), Generation: b.Generation,
-		Reason: reasonOf(b.Reason, s.Redact), LastTrip: s.Hub.Trip(scope, name),
+		Reason: reasonOf(b.Reason, s.conf.Redact), LastTrip: s.conf.Hub.Trip(scope, name),
 		OpenPeriodMS: ms(b.OpenPeriod), RetryAfterMS: ms(b.RetryAfter), ProbesInFlight: b.ProbesInFlight, ProbeSuccesses: b.ProbeSuccesses,
 		ConsecutiveFailures: b.ConsecutiveFailures, ConsecutiveLimit: b.ConsecutiveLimit,
 		Successes: b.Successes, Failures: b.Failures, Ignored: b.Ignored, Late: b.Late, Rejected: b.Rejected,
@@ -131,12 +132,12 @@ func (s *Standard) readPath(r *readpath.Router) *ReadPath {
 	p := &ReadPath{
 		Mode: st.Mode, Degraded: st.Mode != readpath.Normal, Withheld: st.Withheld, DegradedForMS: ms(st.DegradedFor),
 		BudgetTokens: st.BudgetTokens, RatePerSec: c.Budget.Rate, Burst: c.Budget.Burst, Processes: c.Budget.Processes, InFallback: st.InFallback,
-		Reads: st.Reads, Refused: st.Refused, Late: st.Late, Unknown: st.Unknown, OverBudget: s.Hub.OverBudget(), Served: served(&st, &c),
+		Reads: st.Reads, Refused: st.Refused, Late: st.Late, Unknown: st.Unknown, OverBudget: s.conf.Hub.OverBudget(), Served: served(&st, &c),
 	}
 	if p.Withheld == nil {
 		p.Withheld = []readpath.Class{}
 	}
-	if since := s.Hub.InMode(); !since.IsZero() {
+	if since := s.conf.Hub.InMode(); !since.IsZero() {
 		p.Since = &since
 	}
 	return p
@@ -144,7 +145,8 @@ func (s *Standard) readPath(r *readpath.Router) *ReadPath {
 
 func (s *Standard) consumers(st *Status, r *emit.Router) {
 	settings, stats := r.Config(), r.Stats()
-	for _, c := range stats.Consumers {
+	for i := range stats.Consumers {
+		c := &stats.Consumers[i]
 		k := consumerOf(&settings, c.Name)
 		st.Consumers = append(st.Consumers, Consumer{
 			Name: c.Name, Emitted: c.Emitted, Delivered: c.Delivered, Stored: c.Stored, Shed: c.Shed, Refused: c.Refused,

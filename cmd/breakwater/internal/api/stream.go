@@ -78,7 +78,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !s.streams.enter() {
 		w.Header().Set("Retry-After", "5")
-		return fmt.Errorf("%w: %d clients read the stream: close one of them", ErrBusy, s.MaxClients)
+		return fmt.Errorf("%w: %d clients read the stream: close one of them", ErrBusy, s.conf.MaxClients)
 	}
 	c := &client{s: s, w: w, out: http.NewResponseController(w), place: from}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -125,20 +125,20 @@ func (s *Server) resumed(r *http.Request) (place, error) {
 	case "":
 		return place{fresh: true}, nil
 	case "now":
-		return place{after: s.Hub.Last()}, nil
+		return place{after: s.conf.Hub.Last()}, nil
 	}
 	boot, number, ok := strings.Cut(id, "-")
 	if !ok {
-		boot, number = s.Hub.Boot(), id
+		boot, number = s.conf.Hub.Boot(), id
 	}
 	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
 		return place{}, &InvalidError{[]FieldFault{{field, quote(id), "use the id of an event as it was sent, its number, or now"}}}
 	}
-	if boot != s.Hub.Boot() {
+	if boot != s.conf.Hub.Boot() {
 		return place{restarted: true}, nil
 	}
-	return place{after: min(n, s.Hub.Last())}, nil
+	return place{after: min(n, s.conf.Hub.Last())}, nil
 }
 
 // A client reads the stream.
@@ -201,7 +201,7 @@ func (c *client) catchUp(frame []byte) (<-chan struct{}, error) {
 		c.restarted, c.fresh = false, true
 	}
 	for {
-		entries, missed, woken := c.s.Hub.take(c.after)
+		entries, missed, woken := c.s.conf.Hub.take(c.after)
 		if missed > 0 && !c.fresh {
 			if err := c.gap(missed); err != nil {
 				return nil, err
@@ -209,7 +209,7 @@ func (c *client) catchUp(frame []byte) (<-chan struct{}, error) {
 		}
 		var text []byte
 		for _, e := range entries {
-			text = append(text, e.framed(c.s.Hub.boot)...)
+			text = append(text, e.framed(c.s.conf.Hub.boot)...)
 			c.after = e.ID
 		}
 		c.fresh = false
@@ -243,7 +243,7 @@ func (c *client) send(text []byte) error {
 }
 
 func (c *client) write(piece []byte) error {
-	deadline := time.Now().Add(c.s.WriteTimeout)
+	deadline := time.Now().Add(c.s.conf.WriteTimeout)
 	err := c.out.SetWriteDeadline(deadline)
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

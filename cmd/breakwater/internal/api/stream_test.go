@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +34,7 @@ func (s *source) Status() Status {
 	if s.panics.Load() {
 		panic("no status: " + secret)
 	}
-	return Status{Mode: "serve", Version: fmt.Sprint(n), Replicas: []Replica{}, Consumers: []Consumer{}}
+	return Status{Mode: "serve", Version: strconv.FormatInt(n, 10), Replicas: []Replica{}, Consumers: []Consumer{}}
 }
 
 // A frame is one part of the stream.
@@ -43,6 +45,7 @@ type reader struct {
 	t      *testing.T
 	answer *http.Response
 	lines  *bufio.Scanner
+	passed []string // kinds of the frames that were passed over
 }
 
 func stream(t *testing.T, base, query string, headers ...string) *reader {
@@ -62,7 +65,7 @@ func stream(t *testing.T, base, query string, headers ...string) *reader {
 	t.Cleanup(func() { answer.Body.Close() })
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<20)
-	return &reader{t, answer, lines}
+	return &reader{t: t, answer: answer, lines: lines}
 }
 
 // next is the next frame of that kind; others are passed over. ok is false at the end of the stream.
@@ -73,6 +76,7 @@ func (r *reader) next(kind string) (f frame, ok bool) {
 			if f.event == kind {
 				return f, true
 			}
+			r.passed = append(r.passed, f.event)
 			f = frame{}
 			continue
 		}
@@ -137,7 +141,12 @@ func TestStreamResumes(t *testing.T) {
 	}
 	h.Publish(Event{Kind: KindAction, Text: "four"})
 	now.want("four")
-	stream(t, base, "?after=99").next("status") // waits for what comes
+	future := stream(t, base, "?after=99") // there is no such one yet: it gets the next
+	if _, ok := future.next("status"); !ok {
+		t.Fatal("no status")
+	}
+	h.Publish(Event{Kind: KindAction, Text: "five"})
+	future.want("five")
 
 	other := stream(t, base, "", "Last-Event-ID", "0badb007-2")
 	if gap, ok := other.next("gap"); !ok || gap.data != `{"missed":0,"restarted":true}` {
@@ -161,8 +170,9 @@ func TestStreamGap(t *testing.T) {
 			t.Fatalf("got %d, want %d", got, id)
 		}
 	}
-	if f := stream(t, base, ""); f.want("").id != h.Boot()+"-6" {
-		t.Error("a new client begins at the oldest that is kept")
+	fresh := stream(t, base, "")
+	if f := fresh.want(""); f.id != h.Boot()+"-6" || slices.Contains(fresh.passed, "gap") {
+		t.Errorf("a new client begins at the oldest that is kept, and misses none: got %+v after %q", f, fresh.passed)
 	}
 }
 
@@ -251,6 +261,32 @@ func TestStreamEnds(t *testing.T) {
 	closing.Wait()
 	if got := s.Stats(); got.Clients != 0 || got.CutOff != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// What was published before the end is sent, also to a client that was just being written to.
+func TestStreamEndsWithAllOfIt(t *testing.T) {
+	for range 20 { // which of two things a select sees first is drawn
+		synctest.Test(t, func(t *testing.T) {
+			h := NewHub(nil)
+			s, err := New(Config{Hub: h, Source: &source{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &sink{header: http.Header{}}
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/events", http.NoBody)
+			go s.Handler().ServeHTTP(out, r)
+			synctest.Wait() // it waits for an event
+			out.holds = make(chan struct{})
+			time.Sleep(tickEvery)
+			synctest.Wait() // it writes the status
+			h.Publish(Event{Kind: KindStop, Text: "the process ends"})
+			time.AfterFunc(time.Millisecond, func() { close(out.holds) })
+			s.Close()
+			if !strings.Contains(out.text.String(), "the process ends") {
+				t.Errorf("got %s", &out.text)
+			}
+		})
 	}
 }
 
@@ -354,8 +390,14 @@ func TestStreamHeartbeat(t *testing.T) {
 type sink struct {
 	header http.Header
 	text   strings.Builder
+	holds  chan struct{} // writes wait for it, if it is not nil
 }
 
-func (s *sink) Header() http.Header         { return s.header }
-func (s *sink) WriteHeader(int)             {}
-func (s *sink) Write(p []byte) (int, error) { return s.text.Write(p) }
+func (s *sink) Header() http.Header { return s.header }
+func (s *sink) WriteHeader(int)     {}
+func (s *sink) Write(p []byte) (int, error) {
+	if s.holds != nil {
+		<-s.holds
+	}
+	return s.text.Write(p)
+}

@@ -33,8 +33,9 @@ func unknownBreaker(p Parts, name string) error {
 
 func replicaNames(p Parts) (names []string) {
 	if p.Set != nil {
-		for _, n := range p.Set.Stats().Replicas {
-			names = append(names, n.Name)
+		nodes := p.Set.Stats().Replicas
+		for i := range nodes {
+			names = append(names, nodes[i].Name)
 		}
 	}
 	return names
@@ -42,8 +43,9 @@ func replicaNames(p Parts) (names []string) {
 
 func consumerNames(p Parts) (names []string) {
 	if p.Router != nil {
-		for _, c := range p.Router.Stats().Consumers {
-			names = append(names, c.Name)
+		consumers := p.Router.Config().Consumers
+		for i := range consumers {
+			names = append(names, consumers[i].Name)
 		}
 	}
 	return names
@@ -168,7 +170,7 @@ func (c *change) duration(field string, v *float64, to *time.Duration) {
 	c.given = true
 }
 
-func (c *change) rate(field string, v *float64, to *float64) {
+func (c *change) rate(field string, v, to *float64) {
 	switch {
 	case v == nil:
 		return
