@@ -196,7 +196,7 @@ func (c *call) report(o breaker.Outcome, err error) {
 	e := End{Breaker: c.breaker, Admitted: true, State: c.state, Outcome: o, Status: c.status, Err: err, From: c.breaker.State()}
 	c.permit.DoneAs(o, err)
 	e.To = c.breaker.State()
-	c.config.ended(c.req, e)
+	tellEnd(c.config, c.req, e)
 }
 
 // answered takes the headers of a response in.

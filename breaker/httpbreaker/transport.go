@@ -56,14 +56,14 @@ func (t *Transport) key(req *http.Request) (key string) {
 	defer func() {
 		if v := recover(); v != nil {
 			key = Host(req)
-			t.config.faulty(breaker.Fault{Name: key, Part: "Key", Detail: "panicked; the request uses Host", Panic: v})
+			tellFault(&t.config, breaker.Fault{Name: key, Part: "Key", Detail: "panicked; the request uses Host", Panic: v})
 		}
 	}()
 	return t.config.Key(req)
 }
 
-// faulty tells the Observer of a panic of a function of the Config; a panic of the Observer has nobody to go to.
-func (c *Config) faulty(f breaker.Fault) {
+// tellFault tells the Observer of a panic of a function of the Config; a panic of the Observer has nobody to go to.
+func tellFault(c *Config, f breaker.Fault) {
 	defer func() { _ = recover() }()
 	if tell := c.Breaker.Observer.OnFault; tell != nil {
 		f.At = time.Now()
@@ -80,14 +80,14 @@ func (t *Transport) refused(req *http.Request, b *breaker.Breaker, err error) {
 	if refusal, ok := errors.AsType[*breaker.OpenError](err); ok {
 		state = refusal.State
 	}
-	t.config.ended(req, End{Breaker: b, State: state, Err: err, From: state, To: state})
+	tellEnd(&t.config, req, End{Breaker: b, State: state, Err: err, From: state, To: state})
 }
 
-// ended asks OnEnd. Its panic is reported (REQ-B18).
-func (c *Config) ended(req *http.Request, e End) {
+// tellEnd asks OnEnd. Its panic is reported (REQ-B18).
+func tellEnd(c *Config, req *http.Request, e End) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.faulty(breaker.Fault{Name: e.Breaker.Name(), Part: "OnEnd", Detail: "panicked; the request goes on", Panic: v})
+			tellFault(c, breaker.Fault{Name: e.Breaker.Name(), Part: "OnEnd", Detail: "panicked; the request goes on", Panic: v})
 		}
 	}()
 	c.OnEnd(req, e)
