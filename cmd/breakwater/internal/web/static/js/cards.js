@@ -117,7 +117,7 @@ function replicaParts(bar, figures, b, { settings: set }) {
     top: Math.max(5000, 1.3 * (set?.max_staleness_ms ?? 0), Math.min(60000, 1.1 * (lo ?? 0))),
     marks: [trip !== null && { at: trip, label: `trip ${duration(trip)}` }, set && { at: set.reenter_ms, soft: true }, set?.max_staleness_ms && { at: set.max_staleness_ms, soft: true, label: `limit ${duration(set.max_staleness_ms)}` }].filter(Boolean),
   });
-  drawFigures(figures, [['Reads in flight', count(o.in_flight)], ['Share', percent(o.share)], ['Openings', count(b.openings)]]);
+  drawFigures(figures, [['Reads in flight', count(o.in_flight)], ['Share', percent(o.takes_reads ? o.share : 0)], ['Openings', count(b.openings)]]);
 }
 
 export function interval(lo, hi) {
