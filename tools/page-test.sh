@@ -38,6 +38,7 @@ export STANDIN
 
 if [ -n "$own_lab" ]; then
 	(cd "$root/cmd/breakwater" && go build -o "$work/breakwater" .)
+	: >"$work/err"
 	"$work/breakwater" lab --fleet simulated --headless --listen 127.0.0.1:0 >"$work/out" 2>"$work/err" &
 	lab_pid=$!
 	PAGE_URL=
