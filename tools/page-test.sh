@@ -38,13 +38,16 @@ export STANDIN
 
 if [ -n "$own_lab" ]; then
 	(cd "$root/cmd/breakwater" && go build -o "$work/breakwater" .)
+	: >"$work/err"
 	"$work/breakwater" lab --fleet simulated --headless --listen 127.0.0.1:0 >"$work/out" 2>"$work/err" &
 	lab_pid=$!
+	PAGE_URL=
 	for _ in $(seq 60); do
-		PAGE_URL=$(grep -ho 'http://127[0-9.]*:[0-9]*/' "$work/err" "$work/out" | head -n 1) && break
+		PAGE_URL=$(grep -ho 'http://127[0-9.]*:[0-9]*/' "$work/err" | head -n 1)
+		[ -z "$PAGE_URL" ] || break
 		sleep 1
 	done
-	[ -n "${PAGE_URL-}" ] || { echo "page-test: the lab printed no address" >&2; cat "$work/err" >&2; exit 1; }
+	[ -n "$PAGE_URL" ] || { echo "page-test: the lab printed no address" >&2; cat "$work/err" >&2; exit 1; }
 	export PAGE_URL
 	if [ "$own_lab" = --shots ]; then
 		node shots.mjs

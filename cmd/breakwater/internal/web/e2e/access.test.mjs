@@ -21,7 +21,7 @@ for (const colorScheme of ['light', 'dark']) {
     await card(page, 'webhooks').getByRole('button').click();
     await page.locator('.lot:has(h3:text-is("webhooks"))').getByRole('button', { name: 'Show letters' }).click();
     await page.waitForSelector('.letter-table');
-    await page.locator('#detail summary').click();
+    await page.locator('#detail summary:has-text("Lines to copy")').click();
     for (const name of ['Staleness', 'States']) await page.getByRole('button', { name: `${name} as a table` }).click();
     await page.waitForSelector('.toast', { state: 'detached' });
     await accessible(page, 'broken, degraded, selected');

@@ -26,7 +26,7 @@ test('a breaker is forced open, forced closed, disabled, and given back, each wi
     assert.equal(await card(page, 'r1').locator('.word').innerText(), word);
     await event(page, `drill: ${word}`);
   }
-  await page.locator('#detail summary').click();
+  await page.locator('#detail summary:has-text("Lines to copy")').click();
   const curl = await page.locator('#detail .snippet pre').first().innerText();
   assert.match(curl, /^curl -X POST .*"state":"forced_open".*\/api\/v1\/breakers\/r1'$/);
   await page.locator('#detail .snippet button').first().click();
@@ -78,6 +78,20 @@ test('thresholds: what changes is shown before it is applied, and copied as YAML
   await detail.getByLabel('Bulkhead').fill('12');
   await apply.click();
   await card(page, 'webhooks').getByText('of 12').waitFor();
+  await close();
+});
+
+test('the trace of an opening is downloaded', async () => {
+  const { page, close } = await open(browser, lab.url);
+  await live(page);
+  await page.getByLabel('For how long').selectOption('10');
+  await fault(page, 'pause replay', 'r3').click();
+  await stateIs(page, 'r3', 'open');
+  await card(page, 'r3').getByRole('button').click();
+  await page.locator('.traces summary').click();
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: /^Download the trace/ }).first().click()]);
+  assert.match(saved.suggestedFilename(), /^breakwater-\d+\.trace$/);
+  await page.locator('#heal').click();
   await close();
 });
 

@@ -46,6 +46,7 @@ func run(ctx context.Context, listen, token string, daemon bool) error {
 	standard := api.NewStandard(api.StandardConfig{Hub: hub, Parts: shops.parts, About: func() api.About { return mode }})
 	play := &play{Standard: standard, tide: tide, shops: shops, hub: hub, daemon: daemon}
 	config := api.Config{Hub: hub, Source: play, Actions: play, Page: web.Handler()}
+	config.Routes = tide.traces()
 	if !daemon {
 		config.Lab = newBench(tide, shops, hub)
 	}

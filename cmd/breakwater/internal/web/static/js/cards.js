@@ -117,7 +117,7 @@ function replicaParts(bar, figures, b, { settings: set }) {
     top: Math.max(5000, 1.3 * (set?.max_staleness_ms ?? 0), Math.min(60000, 1.1 * (lo ?? 0))),
     marks: [trip !== null && { at: trip, label: `trip ${duration(trip)}` }, set && { at: set.reenter_ms, soft: true }, set?.max_staleness_ms && { at: set.max_staleness_ms, soft: true, label: `limit ${duration(set.max_staleness_ms)}` }].filter(Boolean),
   });
-  drawFigures(figures, [['Reads in flight', count(o.in_flight)], ['Share', percent(o.share)], ['Openings', count(b.openings)]]);
+  drawFigures(figures, [['Reads in flight', count(o.in_flight)], ['Share', percent(o.takes_reads ? o.share : 0)], ['Openings', count(b.openings)]]);
 }
 
 export function interval(lo, hi) {
@@ -157,6 +157,8 @@ function readPathCard() {
   const el = h('article', {}, h('div', { class: 'card-head' }, iconAt, h('div', { class: 'who' }, h('h4', {}, 'Read path'), h('p', {}, word, ' ', since))),
     h('div', { class: 'level' }, served, h('div', { class: 'row' }, edit)),
     h('div', { class: 'level' }, h('div', { class: 'gauge' }, h('div', { class: 'label' }, h('span', {}, 'Primary’s budget'), tokens), level), figures));
+  const warnings = h('div', { class: 'badges' });
+  edit.after(warnings);
   el.dataset.key = 'read-path';
   let shown = '';
   el.update = (p) => {
@@ -172,6 +174,8 @@ function readPathCard() {
     level.draw(p.budget_tokens / burst, p.budget_tokens < 0.1 * burst);
     drawFigures(figures, [['In fall-back', count(p.in_fallback)], ['Late reads', count(p.late_replica_reads)], ['Degraded, all', duration(p.degraded_for_ms)]]);
     edit.hidden = Boolean(store.recorded);
+    const over = Object.entries(p.over_budget ?? {});
+    if (changed(warnings, over)) show(warnings, over.map(([name, o]) => h('span', { class: 'badge warn' }, `▲ ${name}: ${count(o.rate_per_sec)} critical reads a second, over the budget of ${count(o.budget_per_sec)}`)));
   };
   return el;
 }

@@ -5,6 +5,7 @@ import { attr, byId, h, show, text } from './dom.js';
 import { editor, force, forces, pathOf } from './actions.js';
 import { drawFigures } from './cards.js';
 import { clock, count, duration } from './format.js';
+import { traces } from './flight.js';
 import { icon } from './icons.js';
 import { promQL } from './promql.js';
 import { keyOf, on, selected, setUI, store, view } from './store.js';
@@ -44,7 +45,7 @@ function build(el, b) {
   show(el,
     h('div', { class: 'head' }, h('h2', {}, b.name), h('button', { type: 'button', class: 'bare', 'aria-label': 'Close', onclick: () => setUI({ select: '' }) }, icon('close'))),
     h('div', { class: 'columns' },
-      h('div', {}, facts, figures, !store.recorded && [h('h3', {}, 'Take it in hand'), h('div', { class: 'row' }, buttons)], commands(b)),
+      h('div', {}, facts, figures, !store.recorded && [h('h3', {}, 'Take it in hand'), h('div', { class: 'row' }, buttons), traces(b)], commands(b)),
       h('div', {}, !store.recorded && [h('h3', {}, b.scope === 'replica' ? 'Thresholds of all replicas' : 'Thresholds'), editor(b)])));
   return { figures, facts, buttons };
 }

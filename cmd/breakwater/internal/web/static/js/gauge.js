@@ -28,13 +28,26 @@ function drawBar(svg, { lo, hi, marks, over, top }) {
     s('rect', { class: 'track', x: 0, y: 1, width: '100%', height: 7, rx: 3.5 }),
     known && s('rect', { class: 'span soft', x: 0, y: 1, width: pc(from), height: 7, rx: 3.5 }),
     known && s('rect', { class: 'span', x: pc(from), y: 1, width: pc(Math.max(1.2, to - from)), height: 7, rx: 3.5 }),
-    marks.map((m) => mark(m, at(m.at))));
+    placed(marks.map((m) => ({ ...m, x: at(m.at) })))
+      .map(mark));
 }
 
-function mark(m, x) {
+// placed has labels that would meet lean away from each other.
+function placed(marks) {
+  const named = marks.filter((m) => m.label).sort((a, b) => a.x - b.x);
+  for (const m of named) m.anchor = m.x > 80 ? 'end' : m.x < 12 ? 'start' : 'middle';
+  named.slice(1).forEach((m, i) => {
+    if (m.x - named[i].x > 32) return;
+    named[i].anchor = 'end';
+    m.anchor = m.x > 80 ? undefined : 'start'; // no room: the line alone stands there
+  });
+  return marks;
+}
+
+function mark({ x, soft, label, anchor }) {
   return [
-    s('line', { class: m.soft ? 'mark soft-mark' : 'mark', x1: pc(x), x2: pc(x), y1: 0, y2: 10.5 }),
-    m.label && s('text', { x: pc(x), y: 21, 'text-anchor': x > 80 ? 'end' : x < 12 ? 'start' : 'middle' }, m.label),
+    s('line', { class: soft ? 'mark soft-mark' : 'mark', x1: pc(x), x2: pc(x), y1: 0, y2: 10.5 }),
+    label && anchor && s('text', { x: pc(x), y: 21, 'text-anchor': anchor }, label),
   ];
 }
 

@@ -2,7 +2,7 @@
 import { ask, copy } from './ask.js';
 import { setToken, hasToken } from './api.js';
 import { attr, byId, changed, h, show, text } from './dom.js';
-import { date, duration, seconds } from './format.js';
+import { date, duration, plural, seconds } from './format.js';
 import { icon } from './icons.js';
 import { help } from './help.js';
 import { chooseRun, download } from './recording.js';
@@ -74,7 +74,7 @@ function drawFooter(status) {
   const el = byId('footer');
   const parts = [`Breakwater ${status.version}`, status.config_hash && `configuration ${status.config_hash.slice(0, 12)}`,
     `up ${duration(time(status) - Date.parse(status.started))}`, `started ${date(status.started)}`, `${status.stream?.clients ?? 0} watching`,
-    status.stream?.cut_off ? `${status.stream.cut_off} cut off` : ''].filter(Boolean);
+    status.reload?.reloads ? `reloaded ${plural(status.reload.reloads, 'time')}` : '', status.stream?.cut_off ? `${status.stream.cut_off} cut off` : ''].filter(Boolean);
   if (el.children.length !== parts.length) show(el, parts.map((words) => h('span', {}, words)));
   parts.forEach((words, i) => text(el.children[i], words));
 }

@@ -1,6 +1,6 @@
 // What only the lab has: break things, send more or less, and see the same load without the library.
-import { attempt } from './ask.js';
-import { call } from './api.js';
+import { attempt, snippets } from './ask.js';
+import { call, curl } from './api.js';
 import { attr, byId, changed, h, keyed, show, text } from './dom.js';
 import { duration, left, plural, rate } from './format.js';
 import { icon } from './icons.js';
@@ -39,7 +39,7 @@ function build(el) {
   const load = loadBlock();
   show(el, h('div', { class: 'head' }, h('h2', { id: 'lab-h' }, 'Lab'), count),
     h('div', { class: 'block', id: 'faults' }, h('h3', {}, 'Break something'), h('div', { class: 'terms' }, h('label', { class: 'field' }, 'For', forTime), h('label', { class: 'field' }, 'Lag or slowness, ms', amount)), targets),
-    h('div', { class: 'block' }, h('h3', {}, 'Scenarios'), scenarios), h('div', { class: 'block' }, h('h3', {}, 'Load'), load), h('div', { class: 'heal' }, healing));
+    h('div', { class: 'block' }, h('h3', {}, 'Scenarios'), scenarios), h('div', { class: 'block' }, h('h3', {}, 'Load'), load), h('div', { class: 'block' }, commands()), h('div', { class: 'heal' }, healing));
   el.update = (lab) => {
     const faults = lab.faults ?? [];
     count.hidden = faults.length === 0;
@@ -50,6 +50,13 @@ function build(el) {
     load.update(lab, view().status);
   };
 }
+
+const commands = () => h('details', {}, h('summary', {}, 'Lines to copy: curl'), snippets([
+  ['Break something', curl('POST', 'faults', { target: 'r1', fault: 'pause', duration_s: 30 })],
+  ['Heal everything', curl('DELETE', 'faults')],
+  ['Play a scenario', curl('POST', 'scenarios', { name: view().status.lab.scenarios?.[0]?.name ?? 'one-lagging' })],
+  ['Change the load', curl('PATCH', 'load', { reads_per_sec: 500, unprotected: true })],
+]));
 
 function target({ name, faults }) {
   const buttons = faults.map((fault) => h('button', { type: 'button', class: 'tiny', 'data-fault': fault, 'aria-pressed': 'false', 'aria-label': `${faultName(fault)}: ${name}`, title: faultMeans[fault], onclick: () => inject(name, fault) }, faultName(fault)));

@@ -38,9 +38,11 @@ function draw(svg, states, edges, b) {
   attr(svg, 'aria-label', `State machine: ${aside ? 'held by an operator' : boxes[b.state][1]}. ${Object.values(labels).join('. ')}.`);
 }
 
+// tripLabel is the count while it counts, and afterwards the rule that opened it, which need not be that of failures.
 function tripLabel(b) {
+  if (b.state !== 'closed' && b.last_trip) return `by ${b.last_trip.reason.rule.replaceAll('_', ' ').slice(0, 20)}`;
   if (!b.consecutive_limit) return 'rules';
-  return `${Math.min(b.state === 'closed' ? b.consecutive_failures : b.consecutive_limit, b.consecutive_limit)} of ${b.consecutive_limit} failures`;
+  return `${Math.min(b.consecutive_failures, b.consecutive_limit)} of ${b.consecutive_limit} failures`;
 }
 
 function sleepLabel(b) {

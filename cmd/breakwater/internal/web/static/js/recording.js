@@ -3,6 +3,7 @@ import { toast } from './ask.js';
 import { request } from './api.js';
 import { attr, byId, h, show, text } from './dom.js';
 import { date, duration } from './format.js';
+import { saveAs } from './flight.js';
 import { icon } from './icons.js';
 import { setUI, store, tell, time } from './store.js';
 import { retry, stop } from './stream.js';
@@ -12,9 +13,7 @@ const largest = 512 << 20;
 export async function download() {
   try {
     const blob = store.recorded ? new Blob([JSON.stringify(store.recorded.file)], { type: 'application/json' }) : await exported();
-    const link = h('a', { href: URL.createObjectURL(blob), download: `breakwater-${new Date().toISOString().replaceAll(/[:.]/g, '')}.json` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    saveAs(blob, `breakwater-${new Date().toISOString().replaceAll(/[:.]/g, '')}.json`);
   } catch (error) {
     toast(`The run cannot be exported: ${error.message}`, true);
   }

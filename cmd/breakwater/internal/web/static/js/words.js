@@ -7,11 +7,11 @@ export const stateWord = {
 };
 
 const doesReplica = {
-  closed: 'takes reads', open: 'gets no reads', half_open: 'probed, no reads',
+  closed: 'takes reads', open: 'gets no reads', half_open: 'only probes',
   forced_open: 'kept out by an operator', forced_closed: 'in use whatever happens', disabled: 'not guarded',
 };
 const doesConsumer = {
-  closed: 'gets triggers', open: 'triggers are stored', half_open: 'probed with letters',
+  closed: 'gets triggers', open: 'triggers are stored', half_open: 'only probes',
   forced_open: 'kept out by an operator', forced_closed: 'in use whatever happens', disabled: 'not guarded',
 };
 
