@@ -127,6 +127,25 @@ func TestReconfigureWhileDegraded(t *testing.T) {
 	})
 }
 
+// REQ-D9: one setting is changed by what Config tells, and the others stay, also a share that is none, whose zero would be the default.
+func TestConfigIsHandedBack(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Budget.CriticalShare = -1 }, func(t bubble) {
+		want := t.r.settings.Load().Config
+		c := t.r.Config()
+		clear(c.Endpoints) // ours
+		c.Recovery.Order[0] = 0
+		c = t.r.Config()
+		c.Budget.Rate = 345
+		if err := t.r.Reconfigure(c); err != nil {
+			t.Fatal(err)
+		}
+		got := t.r.settings.Load().Config
+		if got.Budget.Rate != 345 || got.Budget.CriticalShare != 0 || len(got.Endpoints) != len(want.Endpoints) || got.Recovery.Order[0] != want.Recovery.Order[0] {
+			t.Errorf("got %+v, want %+v with another rate", got, want)
+		}
+	})
+}
+
 // REQ-D9: an order that takes back what was given back is a change of the mode, and told.
 func TestReconfigureTellsTheMode(t *testing.T) {
 	var told []ModeChange

@@ -152,6 +152,16 @@ func (s *settings) carry(to *settings) {
 	}
 }
 
+// Config returns the settings in force, with their defaults: to change some of them by Reconfigure. Its maps and slices are the caller's own.
+func (r *Router) Config() Config {
+	c := r.settings.Load().Config
+	c.Endpoints, c.Recovery.Order = maps.Clone(c.Endpoints), slices.Clone(c.Recovery.Order)
+	if c.Budget.CriticalShare == 0 {
+		c.Budget.CriticalShare = -1 // none: 0 would be the default
+	}
+	return c
+}
+
 // Endpoints returns the registered names and their classes, for a test that all of a program's
 // reads are registered (REQ-D2).
 func (r *Router) Endpoints() map[string]Class {

@@ -89,12 +89,13 @@ var _ lab.Line = emitlab.Summary{}
 
 // newConsumer and newEmitter are what the lab runs this program as by itself.
 func newConsumer(out io.Writer) *cobra.Command {
-	var seed uint64
+	var o consumer.Options
 	c := &cobra.Command{
 		Use: emitlab.RoleConsumer, Short: "A consumer of the lab's triggers; it ends with its standard input", Hidden: true, Args: noCommand,
-		RunE: func(c *cobra.Command, _ []string) error { return consumer.Run(c.Context(), seed, os.Stdin, out) },
+		RunE: func(c *cobra.Command, _ []string) error { return consumer.Run(c.Context(), o, os.Stdin, out) },
 	}
-	c.Flags().Uint64Var(&seed, "seed", 1, "of its latencies")
+	c.Flags().Uint64Var(&o.Seed, "seed", 1, "of its latencies")
+	c.Flags().BoolVar(&o.Forget, "forget", false, "keep no IDs")
 	return c
 }
 

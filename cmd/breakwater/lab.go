@@ -71,7 +71,7 @@ func newLab(args []string, out, errOut io.Writer) *cobra.Command {
 	r.whole(&f.Replicas, "replicas", "how many replicas, 1 to 8", "give a whole number, 1 to 8")
 	fs.StringVar(&f.pgBin, "pg-bin", "", "directory of the PostgreSQL server's programs (default: search)")
 	fs.StringVar(&f.dir, "dir", "", "directory in which the fleet, or scenario crash, makes its own (default: the system's for temporary files)")
-	fs.StringVar(&f.listen, "listen", defaultListen, "loopback address of the status interface, a free port where this default is in use; with --headless only if given")
+	fs.StringVar(&f.listen, "listen", defaultListen, "loopback address of the page, and in a scenario of its status alone; a free port where this default is in use; with --headless only if given")
 	r.positive(&f.Rate, "rate", "reads a second (default: the scenario's own, 200 to 500; four times as many come while all replicas are late); in scenarios of consumers triggers a second for each (default 500)",
 		"give a whole number, 1 or more a second, or leave it out for the scenario's own")
 	fs.StringVar(&f.Scenario, "scenario", "", "one of those above (default: traffic until interrupted)")
@@ -233,6 +233,9 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 func (f *labFlags) play(ctx context.Context, fleet lab.Fleet, ln net.Listener, out, errOut io.Writer) error {
+	if ln != nil && f.Scenario == "" {
+		return f.playPage(ctx, fleet, ln, out, errOut)
+	}
 	screen := f.screen(ctx, out)
 	defer screen.close()
 	var status *statusServer
@@ -285,7 +288,7 @@ func (f *labFlags) verdict(r lab.Result, s screen, errOut io.Writer) error {
 // introduce tells a person where the servers are and what to try.
 func introduce(w io.Writer, fleet lab.Fleet) {
 	if fleet.Version() == fleetSimulated {
-		fmt.Fprintf(w, "\nfleet: simulated. It answers the lab's own statements only, not psql. Try --scenario one-lagging.\nCtrl-C ends the lab.\n\n")
+		fmt.Fprintf(w, "\nfleet: simulated. It answers the lab's own statements only, not psql.\nCtrl-C ends the lab.\n\n")
 		return
 	}
 	nodes := fleet.Nodes()

@@ -49,11 +49,16 @@ type LabStatus struct {
 	Unprotected *Traffic `json:"unprotected"`
 }
 
+// TargetPrimary is the scope of a target that has no breaker.
+const TargetPrimary = "primary"
+
 // LabTarget is what can be broken, and how.
 type LabTarget struct {
-	Name   string   `json:"name"`
-	Scope  string   `json:"scope"`
-	Faults []string `json:"faults"` // pause, lag, cut, blackhole, freeze, kill of a node; slow, hang, fail of a consumer
+	Name  string `json:"name"`
+	Scope string `json:"scope"` // ScopeReplica, ScopeConsumer or TargetPrimary
+	// Faults are pause, lag, cut, blackhole, freeze, kill of a replica; freeze, restart of the primary; slow, partly_slow, hang, fail of
+	// a consumer; those of them that the fleet can.
+	Faults []string `json:"faults"`
 }
 
 // LabFault is a fault in force.
@@ -85,6 +90,8 @@ type LabRun struct {
 	Prediction string     `json:"prediction,omitempty"`
 	Answer     string     `json:"answer,omitempty"` // what the request met, once it is known
 	Results    []LabCheck `json:"results"`
+	// Beside is what the same load without the library met, in words; "": it did not run.
+	Beside string `json:"beside,omitempty"`
 }
 
 // LabCheck is one expectation of a scenario.

@@ -37,11 +37,13 @@ type Status struct {
 	Replicas   []Replica  `json:"replicas"`  // in the order of the configuration
 	ReadPath   *ReadPath  `json:"read_path"` // null: no degraded mode
 	Consumers  []Consumer `json:"consumers"`
-	Settings   *Settings  `json:"settings"` // of the replica set; null: no nodes
-	Reload     *Reload    `json:"reload"`   // null in the lab
-	Stream     Stream     `json:"stream"`
-	Traffic    *Traffic   `json:"traffic,omitempty"` // of the lab's own load
-	Lab        *LabStatus `json:"lab,omitempty"`
+	// Absent is what is stored of consumers that are in the configuration no more: nobody delivers it.
+	Absent   map[string]Depth `json:"absent,omitempty"`
+	Settings *Settings        `json:"settings"` // of the replica set; null: no nodes
+	Reload   *Reload          `json:"reload"`   // null in the lab
+	Stream   Stream           `json:"stream"`
+	Traffic  *Traffic         `json:"traffic,omitempty"` // of the lab's own load
+	Lab      *LabStatus       `json:"lab,omitempty"`
 }
 
 // Breaker is one state machine (REQ-O7).
@@ -150,8 +152,9 @@ type ReadPath struct {
 	Withheld      []readpath.Class                              `json:"withheld"`
 	DegradedForMS float64                                       `json:"degraded_for_ms"` // in all (REQ-D11)
 	BudgetTokens  float64                                       `json:"budget_tokens"`
-	RatePerSec    float64                                       `json:"rate_per_sec"`
+	RatePerSec    float64                                       `json:"rate_per_sec"` // as configured; this process has an n-th of it, and of Burst
 	Burst         int                                           `json:"burst"`
+	Processes     int                                           `json:"processes"` // the n
 	InFallback    int                                           `json:"in_fallback"`
 	Reads         map[readpath.Class]map[readpath.Source]uint64 `json:"reads"`
 	Refused       map[readpath.Class]uint64                     `json:"refused"`
@@ -207,11 +210,14 @@ type Reload struct {
 	Reloads  uint64    `json:"reloads"`  // that were taken, the start not counted
 	Failures uint64    `json:"failures"` // that were not: the settings before stay in force
 	Error    string    `json:"error,omitempty"`
+	// NeedsRestart are the keys whose new values wait for a restart.
+	NeedsRestart []string `json:"needs_restart,omitempty"`
 }
 
 // Stream is how the stream of events fares.
 type Stream struct {
 	Last    uint64 `json:"last"` // ID of the newest event; 0: none yet
+	Boot    string `json:"boot"` // IDs of the stream are BOOT-ID
 	Clients int    `json:"clients"`
 	CutOff  uint64 `json:"cut_off"` // clients that did not read
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -208,5 +210,18 @@ func TestLatency(t *testing.T) {
 		if !near(p50, tt.p50) || !near(p99, tt.p99) || most > tt.max {
 			t.Errorf("%+v: got p50 %.2f, p99 %.2f, max %.0f; want %v, %v, at most %v", tt.b, p50, p99, most, tt.p50, tt.p99, tt.max)
 		}
+	}
+}
+
+// One that forgets counts what it took, and keeps no ID: a lab that is left alone does not grow.
+func TestForgets(t *testing.T) {
+	p, err := Start(exec.Command(os.Args[0], "consumer", "--forget"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	deliver(t, p, "/a-1", "/a-2", "/a-2")
+	if r := report(t, p); r.Taken != 3 || len(r.IDs) != 0 {
+		t.Errorf("taken, IDs: got %d, %v, want 3 and none", r.Taken, r.IDs)
 	}
 }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "consumer":
-			if err := Run(context.Background(), 1, os.Stdin, os.Stdout); err != nil {
+			if err := Run(context.Background(), Options{Seed: 1, Forget: len(os.Args) > 2}, os.Stdin, os.Stdout); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}

@@ -26,13 +26,20 @@ type answer struct {
 // headerTimeout bounds the headers of a request.
 const headerTimeout = 5 * time.Second
 
+// Options say what a consumer is like.
+type Options struct {
+	Seed uint64 // of its latencies
+	// Forget has it keep no IDs, so that it can run for as long as one likes: duplicates and order are then not seen. Default: false.
+	Forget bool
+}
+
 // Run serves until in ends or ctx does: it tells its address on out, then obeys.
-func Run(ctx context.Context, seed uint64, in io.Reader, out io.Writer) error {
+func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("consumer: %w", err)
 	}
-	s := newServer(seed)
+	s := newServer(o)
 	web := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout}
 	served := make(chan struct{})
 	go func() {

@@ -14,6 +14,8 @@ import (
 
 // server answers triggers and remembers them.
 type server struct {
+	forget bool // immutable
+
 	mu struct {
 		sync.Mutex
 		behaviour Behaviour
@@ -21,6 +23,7 @@ type server struct {
 		rng       *rand.Rand
 		took      map[string]int // by ID, how often
 		order     map[string]int // by key, the highest number that was taken
+		taken     int            // where IDs are forgotten
 		report    Report
 	}
 }
@@ -37,9 +40,9 @@ type Report struct {
 	IDs []string `json:"ids,omitempty"`
 }
 
-func newServer(seed uint64) *server {
-	s := &server{}
-	s.mu.rng = rand.New(rand.NewPCG(seed, 0))
+func newServer(o Options) *server {
+	s := &server{forget: o.Forget}
+	s.mu.rng = rand.New(rand.NewPCG(o.Seed, 0))
 	s.mu.changed = make(chan struct{})
 	s.mu.took, s.mu.order = map[string]int{}, map[string]int{}
 	return s
@@ -94,6 +97,10 @@ func (s *server) stalled(by time.Duration) {
 func (s *server) take(id, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.forget {
+		s.mu.taken++
+		return
+	}
 	s.mu.took[id]++
 	if s.mu.took[id] > 1 {
 		s.mu.report.Duplicates++
@@ -129,7 +136,7 @@ func (s *server) told(ids bool) Report {
 	defer s.mu.Unlock()
 	r := s.mu.report
 	s.mu.report.WorstStall = 0
-	r.Taken = len(s.mu.took)
+	r.Taken = len(s.mu.took) + s.mu.taken
 	if ids {
 		r.IDs = make([]string, 0, len(s.mu.took))
 		for id := range s.mu.took {

@@ -2,6 +2,7 @@ package emitlab
 
 import (
 	"math"
+	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
@@ -88,8 +89,13 @@ func (r *run) faultLine(fault, consumer, phase string) FaultLine {
 }
 
 func (r *run) transitionLine(t breaker.Transition) TransitionLine {
+	return LineOf(t, r.opts.Started)
+}
+
+// LineOf is a transition of a consumer's breaker as a line, in a process that started then.
+func LineOf(t breaker.Transition, started time.Time) TransitionLine {
 	l := TransitionLine{
-		Head: lab.Head{T: r.at(t.At).Milliseconds(), Kind: "transition"}, Consumer: t.Name, From: t.From, To: t.To,
+		Head: lab.Head{T: t.At.Sub(started).Milliseconds(), Kind: "transition"}, Consumer: t.Name, From: t.From, To: t.To,
 		Rule: t.Reason.Rule, Value: finite(t.Reason.Value), Threshold: t.Reason.Threshold, Unit: t.Reason.Unit, Reason: t.Reason.String(),
 	}
 	if t.To == breaker.Open {

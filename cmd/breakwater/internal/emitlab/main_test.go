@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case RoleConsumer:
-			playRole(consumer.Run(context.Background(), 1, os.Stdin, os.Stdout))
+			playRole(consumer.Run(context.Background(), consumer.Options{Seed: 1}, os.Stdin, os.Stdout))
 		case RoleEmitter:
 			playRole(runEmitter(os.Args[2:]))
 		}

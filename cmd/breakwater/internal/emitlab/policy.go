@@ -3,8 +3,6 @@ package emitlab
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -102,28 +100,13 @@ const (
 	poolTimeout = 200 * time.Millisecond
 )
 
-// pooled is what people have today: workers shared by all consumers before a bounded queue, and an error for the
-// caller where it ends badly.
-type pooled struct {
-	sinks    map[string]emit.Sink
-	breakers map[string]*breaker.Breaker // none: no breakers
-	timeout  time.Duration               // 0: none
-	jobs     chan *job
-	workers  sync.WaitGroup
-	stop     chan struct{}
-}
+// pooled is a Pool as a policy.
+type pooled struct{ *Pool }
 
-type job struct {
-	ctx      context.Context //nolint:containedctx // of the caller that waits for it
-	consumer string
-	trigger  emit.Trigger
-	done     chan error
-}
-
-func newPooled(policy string, sinks map[string]emit.Sink, tell func(breaker.Transition)) (*pooled, error) {
-	p := &pooled{sinks: sinks, breakers: map[string]*breaker.Breaker{}, jobs: make(chan *job, poolQueue), stop: make(chan struct{})}
+func newPooled(policy string, sinks map[string]emit.Sink, tell func(breaker.Transition)) (pooled, error) {
+	c := PoolConfig{Workers: poolSize, Queue: poolQueue, Breakers: map[string]*breaker.Breaker{}}
 	if policy != PolicyNone {
-		p.timeout = poolTimeout
+		c.Timeout = poolTimeout
 	}
 	if policy == PolicyErrors {
 		for name := range sinks {
@@ -133,77 +116,25 @@ func newPooled(policy string, sinks map[string]emit.Sink, tell func(breaker.Tran
 				Observer: breaker.Observer{OnTransition: tell},
 			})
 			if err != nil {
-				return nil, err
+				return pooled{}, err
 			}
-			p.breakers[name] = b
+			c.Breakers[name] = b
 		}
 	}
-	for range poolSize {
-		p.workers.Go(p.work)
-	}
-	return p, nil
+	return pooled{NewPool(c, sinks)}, nil
 }
 
-var errOpen = errors.New("open")
-
-func (p *pooled) emit(ctx context.Context, consumer string, t emit.Trigger) (out outcome, why string) {
-	j := &job{ctx: ctx, consumer: consumer, trigger: t, done: make(chan error, 1)}
-	select {
-	case p.jobs <- j:
-	default:
-		return emit.Refused, "queue_full"
-	}
-	switch err := <-j.done; {
-	case err == nil:
-		return emit.Delivered, ""
-	case errors.Is(err, errOpen):
-		return emit.Refused, string(emit.ReasonOpen)
-	case errors.Is(err, context.DeadlineExceeded):
-		return emit.Refused, string(emit.ReasonTimeout)
-	default:
-		return emit.Refused, string(emit.ReasonFailed)
-	}
+func (p pooled) emit(ctx context.Context, consumer string, t emit.Trigger) (out outcome, why string) {
+	return p.Emit(ctx, consumer, t)
 }
 
-func (p *pooled) work() {
-	for {
-		select {
-		case j := <-p.jobs:
-			j.done <- p.try(j)
-		case <-p.stop:
-			return
-		}
-	}
-}
+func (pooled) stats() []emit.ConsumerStats { return nil }
 
-func (p *pooled) try(j *job) error {
-	ctx := j.ctx
-	if p.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.timeout)
-		defer cancel()
-	}
-	b := p.breakers[j.consumer]
-	if b == nil {
-		return p.sinks[j.consumer].Deliver(ctx, j.trigger)
-	}
-	permit, err := b.Allow()
-	if err != nil {
-		return fmt.Errorf("%w: %w", errOpen, err)
-	}
-	err = p.sinks[j.consumer].Deliver(ctx, j.trigger)
-	permit.Done(err)
-	return err
-}
+func (pooled) waiting() int { return 0 }
 
-func (*pooled) stats() []emit.ConsumerStats { return nil }
+func (pooled) left(context.Context) (map[string]bool, error) { return map[string]bool{}, nil }
 
-func (*pooled) waiting() int { return 0 }
-
-func (*pooled) left(context.Context) (map[string]bool, error) { return map[string]bool{}, nil }
-
-func (p *pooled) close() error {
-	close(p.stop)
-	p.workers.Wait()
+func (p pooled) close() error {
+	p.Close()
 	return nil
 }

@@ -244,7 +244,7 @@ func TestArrivals(t *testing.T) {
 }
 
 // pool is one with two consumers that answer alike.
-func pool(t *testing.T, policy string, sink emit.SinkFunc) *pooled {
+func pool(t *testing.T, policy string, sink emit.SinkFunc) pooled {
 	t.Helper()
 	p, err := newPooled(policy, map[string]emit.Sink{slow: sink, healthy: sink}, func(breaker.Transition) {})
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 // durations, and those of a uniform sample of so many beyond.
 const maxKept = 1 << 18
 
-// durations collects how long things took. The zero value is empty.
-type durations struct {
+// Durations collects how long things took. The zero value is empty; it is for one goroutine at a time.
+type Durations struct {
 	kept []time.Duration
 	seen int
 }
 
-func (d *durations) add(v time.Duration) {
+// Add adds one.
+func (d *Durations) Add(v time.Duration) {
 	d.seen++
 	if len(d.kept) < maxKept {
 		d.kept = append(d.kept, v)
@@ -28,9 +29,9 @@ func (d *durations) add(v time.Duration) {
 	}
 }
 
-// percentiles returns the smallest durations that at least so large a part of all
+// Percentiles returns the smallest durations that at least so large a part of all
 // are no longer than (nearest rank), in ms; null if there were none.
-func (d *durations) percentiles(parts ...float64) []*float64 {
+func (d *Durations) Percentiles(parts ...float64) []*float64 {
 	sorted := slices.Sorted(slices.Values(d.kept))
 	out := make([]*float64, len(parts))
 	for i, p := range parts {

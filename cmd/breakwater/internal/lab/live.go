@@ -76,7 +76,7 @@ func (r *run) secondLoop(ctx context.Context, live func(Live)) {
 
 func (r *run) secondLine() SecondLine {
 	s := r.rec.endSecond()
-	p := s.durations.percentiles(0.50, 0.99)
+	p := s.durations.Percentiles(0.50, 0.99)
 	l := SecondLine{
 		Head: r.head("second"), Reads: s.durations.seen, Commits: s.commits, BySource: s.by, Errors: s.by.Failed,
 		P50: p[0], P99: p[1], PrimaryReads: s.by.Primary, PrimaryConnections: r.rec.connections(),

@@ -45,16 +45,20 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.inUse = r.db.Set().Settings()
 	r.rec.judgeBy(r.inUse)
-	if s, ok := find(r.opts.Scenario); ok && s.classes != nil {
-		return r.openPath(s.classes)
+	if r.by == nil {
+		return nil
+	}
+	if err := r.openPath(r.by); err != nil {
+		r.db.Close()
+		return err
 	}
 	return nil
 }
 
 // room is the cap of reads in flight on a node.
 func (r *run) room() int {
-	if s, ok := find(r.opts.Scenario); ok && s.classes != nil && s.classes.room > 0 {
-		return s.classes.room
+	if r.by != nil && r.by.room > 0 {
+		return r.by.room
 	}
 	return poolSize
 }
@@ -148,20 +152,31 @@ func (r *run) observer() replica.Observer {
 				r.rec.transition(t, r.at(t.At))
 				r.tell(r.transitionLine(t))
 			})
+			call(r.hooks.Replica.OnTransition, t)
 		},
 		OnSample: func(s replica.Sample) {
 			if !s.Primary {
 				r.rec.sample(s, r.at(s.At))
 			}
+			call(r.hooks.Replica.OnSample, s)
 		},
 		OnCondition: func(c replica.ConditionChange) {
 			l := ConditionLine{Head: Head{r.at(c.At).Milliseconds(), "condition"}, Node: c.Node, From: c.From, To: c.To, Detail: c.Detail}
 			r.told.Pass(func() { r.tell(l) })
+			call(r.hooks.Replica.OnCondition, c)
 		},
 		OnFault: func(f breaker.Fault) {
 			l := ErrorLine{Head: r.head("own_fault"), Node: f.Name, Error: f.Part + ": " + f.Detail}
 			r.told.Pass(func() { r.tell(l) })
+			call(r.hooks.Replica.OnFault, f)
 		},
+	}
+}
+
+// call tells x to one more observer, if there is one.
+func call[T any](f func(T), x T) {
+	if f != nil {
+		f(x)
 	}
 }
 

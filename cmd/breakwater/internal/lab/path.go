@@ -76,8 +76,9 @@ func (r *run) openPath(c *classes) error {
 		Budget:   readpath.Budget{Rate: budgetRate, Burst: budgetBurst, Concurrent: budgetRoom},
 		Critical: readpath.CriticalPolicy{MaxStaleness: criticalBound}, Degradable: readpath.DegradablePolicy{MaxWait: loaderWait},
 		Recovery: readpath.Recovery{Sustain: sustain},
-		Observer: readpath.Observer{OnMode: p.onMode},
+		Observer: r.hooks.Path,
 	}
+	config.Observer.OnMode = p.onMode
 	for name, class := range classOfEndpoint {
 		config.Endpoints[name] = readpath.Endpoint{Class: class}
 	}
@@ -92,6 +93,7 @@ func (p *path) close() {
 }
 
 func (p *path) onMode(c readpath.ModeChange) {
+	call(p.run.hooks.Path.OnMode, c)
 	l := ModeLine{Head: Head{p.run.at(c.At).Milliseconds(), "mode"}, From: c.From, To: c.To, Given: c.Given, Degraded: degraded(c.To)}
 	p.run.told.Pass(func() {
 		p.run.rec.stepped(c, p.run.at(c.At))
@@ -161,8 +163,8 @@ func (p *path) next() readpath.Call {
 	return c
 }
 
-// read makes one read through the path, and tells how long it took.
-func (p *path) read(ctx context.Context, c readpath.Call) time.Duration {
+// read makes one read through the path.
+func (p *path) read(ctx context.Context, c readpath.Call) Answer {
 	r := p.run
 	read := &pathRead{begin: r.now(), key: c.Key}
 	a := answer{phase: r.rec.in(), begin: read.begin, class: classOfEndpoint[c.Endpoint]}
@@ -170,6 +172,10 @@ func (p *path) read(ctx context.Context, c readpath.Call) time.Duration {
 		a.limit = criticalBound
 	}
 	ctx = context.WithValue(context.WithoutCancel(ctx), pathReadKey{}, read)
+	own := r.own.asks()
+	if own != nil {
+		ctx = replica.WithPosition(ctx, own.pos)
+	}
 	res, err := readpath.Get(ctx, p.router, c, p.load)
 	a.end, a.err = r.now(), err
 	a.value, a.source, a.node, a.age, a.flagged = res.Value, res.Source, res.Node, res.Age, res.Stale || res.Unverified
@@ -179,8 +185,11 @@ func (p *path) read(ctx context.Context, c readpath.Call) time.Duration {
 	if read.info != nil {
 		a.pickedAt, a.attempts = r.at(read.info.PickedAt), read.info.Attempts
 	}
-	r.rec.read(a)
-	return a.end - a.begin
+	if own != nil && err == nil && a.source != readpath.FromDefault {
+		a.missed = a.value < own.n
+		r.rec.ownRead(!a.missed, a.source == readpath.FromReplica)
+	}
+	return r.answered(a)
 }
 
 // waitMode waits until the path is in a mode, for so long at the most.

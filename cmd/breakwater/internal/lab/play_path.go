@@ -155,7 +155,7 @@ func (p *path) crowd(ctx context.Context, key string, load time.Duration) {
 	p.delay.Store(int64(load))
 	var wg sync.WaitGroup
 	for range callers {
-		wg.Go(func() { p.run.rec.crowded(p.read(ctx, readpath.Call{Endpoint: product, Key: key})) })
+		wg.Go(func() { p.run.rec.crowded(p.read(ctx, readpath.Call{Endpoint: product, Key: key}).Took) })
 	}
 	wg.Wait()
 }

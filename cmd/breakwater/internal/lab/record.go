@@ -46,6 +46,7 @@ type answer struct {
 	limit      time.Duration  // of an answer that is not flagged; 0: the library's default
 	age        time.Duration  // as it was told; only with a class
 	shed       bool
+	missed     bool          // it lacks the commit that the read asked for
 	retryAfter time.Duration // of a refusal
 }
 
@@ -71,9 +72,9 @@ type recorder struct {
 	mu struct {
 		sync.Mutex
 		sum      Summary // the plain counts
-		reads    [phases]durations
-		writes   [phases]durations
-		refusals durations
+		reads    [phases]Durations
+		writes   [phases]Durations
+		refusals Durations
 		second   second
 		samples  map[string][]published
 		barred   map[string][]published
@@ -97,7 +98,7 @@ type second struct {
 	commits   int
 	by        BySource
 	byClass   map[readpath.Class]*BySource
-	durations durations
+	durations Durations
 	nodes     map[string]int
 	firstErr  string
 }
@@ -122,15 +123,16 @@ func newRecorder(acks *truth.Acks, keep bool) *recorder {
 func (r *recorder) judgeBy(s replica.Settings) { r.trip, r.limit = s.Trip, s.MaxStaleness }
 
 // read judges one answer: how old it was when the read began, by the writer's own
-// acknowledgements, and whether its node was fit to be picked.
-func (r *recorder) read(a answer) {
+// acknowledgements, and whether its node was fit to be picked. It tells whether it was older than its
+// limit and not flagged.
+func (r *recorder) read(a answer) (stale bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	took := a.end - a.begin
 	s := &r.mu.sum
 	s.Reads++
-	r.mu.reads[a.phase].add(took)
-	r.mu.second.durations.add(took)
+	r.mu.reads[a.phase].Add(took)
+	r.mu.second.durations.Add(took)
 	s.MaxWait = max(s.MaxWait, ms(took))
 	if took >= waitedFrom && (a.attempts > 1 || a.node == r.mu.hit.node) {
 		s.Waited++
@@ -142,10 +144,10 @@ func (r *recorder) read(a answer) {
 	r.sourceLocked(a)
 	if a.err != nil {
 		r.failedLocked(a)
-		return
+		return false
 	}
-	r.ageLocked(a)
 	r.nodeLocked(a)
+	return r.ageLocked(a)
 }
 
 func (r *recorder) failedLocked(a answer) {
@@ -159,7 +161,7 @@ func (r *recorder) failedLocked(a answer) {
 	}
 	if a.refused {
 		s.Refused++
-		r.mu.refusals.add(a.end - a.begin)
+		r.mu.refusals.Add(a.end - a.begin)
 		if a.class != 0 && a.retryAfter <= 0 {
 			s.RefusedWithoutRetryAfter++
 		}
@@ -179,9 +181,9 @@ func (r *recorder) sourceLocked(a answer) {
 }
 
 // ageLocked judges how old an answer was. A default holds nothing of the data.
-func (r *recorder) ageLocked(a answer) {
+func (r *recorder) ageLocked(a answer) (stale bool) {
 	if a.source == readpath.FromDefault {
-		return
+		return false
 	}
 	age, s := r.acks.Age(a.value, a.begin), &r.mu.sum
 	limit := a.limit
@@ -196,12 +198,13 @@ func (r *recorder) ageLocked(a answer) {
 	}
 	if a.flagged {
 		s.Flagged++
-		return
+		return false
 	}
 	s.MaxStaleness = max(s.MaxStaleness, ms(age))
 	if age > limit {
 		s.StaleUnflagged++
 	}
+	return age > limit
 }
 
 func (r *recorder) nodeLocked(a answer) {
@@ -286,7 +289,7 @@ func (r *recorder) wrote(begin, end time.Duration, async bool, err error) {
 	if async {
 		r.mu.sum.CommitsAsync++
 	}
-	r.mu.writes[r.in()].add(end - begin)
+	r.mu.writes[r.in()].Add(end - begin)
 }
 
 // idle tells from when to when the writer idles.
@@ -365,3 +368,15 @@ func (r *recorder) enter(p phase) {
 
 // in is the phase of now.
 func (r *recorder) in() phase { return phase(r.phase.Load()) }
+
+func (r *recorder) owned() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.sum.OwnReads
+}
+
+func (r *recorder) misrouted() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.sum.OpenReplicaReads + r.mu.sum.LateReplicaReads
+}

@@ -88,6 +88,9 @@ func classOf(m *map[readpath.Class]*BySource, c readpath.Class) *BySource {
 func (r *recorder) fellBack(begin, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.keep {
+		return
+	}
 	r.mu.path.fallbacks = append(r.mu.path.fallbacks, fallback{begin, at})
 }
 
@@ -95,7 +98,9 @@ func (r *recorder) stepped(c readpath.ModeChange, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.mu.path
-	p.steps, p.stepped = append(p.steps, c), append(p.stepped, at)
+	if r.keep {
+		p.steps, p.stepped = append(p.steps, c), append(p.stepped, at)
+	}
 	if c.To == readpath.Degraded {
 		p.resumed = resumptions{since: at, first: map[readpath.Class]time.Duration{}}
 	}

@@ -312,14 +312,14 @@ func TestSecondsAndIdleTime(t *testing.T) {
 
 // Memory is bounded, and a sample beyond the bound stays representative.
 func TestDurationsAreBounded(t *testing.T) {
-	var d durations
+	var d Durations
 	for i := range 4 * maxKept {
-		d.add(time.Duration(i%1000) * msec)
+		d.Add(time.Duration(i%1000) * msec)
 	}
 	if len(d.kept) != maxKept || d.seen != 4*maxKept {
 		t.Fatalf("kept, seen: got %d, %d, want %d, %d", len(d.kept), d.seen, maxKept, 4*maxKept)
 	}
-	if p := *d.percentiles(0.5)[0]; p < 480 || p > 520 {
+	if p := *d.Percentiles(0.5)[0]; p < 480 || p > 520 {
 		t.Errorf("median: got %v ms, want about 500", p)
 	}
 }

@@ -26,7 +26,7 @@ func (r *recorder) summary() Summary {
 	if r.mu.worst != nil {
 		s.BoundWorst = new(ms(*r.mu.worst))
 	}
-	s.RefusalP999 = r.mu.refusals.percentiles(0.999)[0]
+	s.RefusalP999 = r.mu.refusals.Percentiles(0.999)[0]
 	r.percentilesLocked(&s)
 	r.movesLocked(&s)
 	r.hitLocked(&s)
@@ -52,12 +52,12 @@ func (r *recorder) percentilesLocked(s *Summary) {
 		during: {&s.P50During, &s.P95During, &s.P99During},
 		after:  {&s.P50After, &s.P95After, &s.P99After},
 	} {
-		for i, v := range r.mu.reads[p].percentiles(0.50, 0.95, 0.99) {
+		for i, v := range r.mu.reads[p].Percentiles(0.50, 0.95, 0.99) {
 			*to[i] = v
 		}
 	}
-	s.WriterP50Before = r.mu.writes[calm].percentiles(0.50)[0]
-	s.WriterP50During = r.mu.writes[during].percentiles(0.50)[0]
+	s.WriterP50Before = r.mu.writes[calm].Percentiles(0.50)[0]
+	s.WriterP50During = r.mu.writes[during].Percentiles(0.50)[0]
 }
 
 func (r *recorder) movesLocked(s *Summary) {

@@ -31,8 +31,12 @@ type run struct {
 	acks  *truth.Acks
 	rec   *recorder
 	inUse replica.Settings // of the library; set by open
-	path  *path            // set by open; nil: reads have no classes
-	offer atomic.Int64     // reads a second
+	by    *classes         // how reads go by way of the read path; nil: straight to the library
+	path  *path            // set by open, with by
+	hooks Hooks            // of a Bench; none in a scenario
+	own   ownReads         // of a Bench; none in a scenario
+
+	offer, writes atomic.Int64 // reads and commits a second
 
 	flights tally        // statements on replicas, by node
 	tell    func(Line)   // called from any goroutine
@@ -67,14 +71,18 @@ func (r *run) node(name string) Node {
 }
 
 // sleep waits. Its error says that the run was interrupted: then nothing more may be done to the fleet.
-func (r *run) sleep(ctx context.Context, d time.Duration) error {
+func (*run) sleep(ctx context.Context, d time.Duration) error {
+	sleep(ctx, d)
+	return ctx.Err()
+}
+
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	return ctx.Err()
 }
 
 func (r *run) enter(p phase) { r.rec.enter(p) }
@@ -176,11 +184,21 @@ func Play(ctx context.Context, fleet Fleet, opts Options, tell func(Line), live 
 	if NeedsPostgres(opts.Scenario) && fleet.Version() == "simulated" {
 		return Result{}, fmt.Errorf("scenario %s needs PostgreSQL: a simulated fleet would prove nothing of it", opts.Scenario)
 	}
-	r := &run{opts: opts, fleet: fleet, acks: &truth.Acks{}, tell: tell}
+	r := newRun(fleet, opts, tell)
 	if err := r.open(ctx); err != nil {
 		return Result{Interrupted: ctx.Err() != nil}, err
 	}
 	return r.play(ctx, live)
+}
+
+func newRun(fleet Fleet, opts Options, tell func(Line)) *run {
+	r := &run{opts: opts, fleet: fleet, acks: &truth.Acks{}, tell: tell}
+	if s, ok := find(opts.Scenario); ok {
+		r.by = s.classes
+	}
+	r.offer.Store(int64(opts.rate()))
+	r.writes.Store(writeRate)
+	return r
 }
 
 // Gate lets events of the library through until the run is over: a breaker's timer may
@@ -209,7 +227,6 @@ func (g *Gate) Shut() {
 func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
 	traffic, stop := context.WithCancel(ctx)
 	defer stop()
-	r.offer.Store(int64(r.opts.rate()))
 	var wg sync.WaitGroup
 	wg.Go(func() { r.writeLoop(traffic) })
 	wg.Go(func() { r.readLoop(traffic) })

@@ -48,27 +48,36 @@ func (r *run) write(m writerMode) {
 	r.tell(WriterLine{r.head("writer"), m.String()})
 }
 
-// pace calls do so many times a second, on schedule whatever do takes, until ctx ends.
-// What fell behind because the machine stalled is made up for at catchUp times the rate
+// Pace calls do so many times a second, which may change, on schedule whatever do takes, until ctx ends; at 0 it
+// waits. What fell behind because the machine stalled is made up for at catchUp times the rate
 // and not in one burst, which no caller would have sent. A timer may be late by more than an
-// interval: what came due meanwhile is sent when it fires.
-func (r *run) pace(ctx context.Context, perSecond func() int64, do func(late time.Duration)) {
-	for due, last := r.now(), r.now(); ctx.Err() == nil; {
-		now, interval := r.now(), time.Second/time.Duration(perSecond())
-		room := max(1, int(catchUp*min(now-last, timerLate)/interval))
-		for last = now; due <= now && room > 0; room-- {
-			do(now - due)
+// interval: what came due meanwhile is sent when it fires. now is a monotonic clock.
+func Pace(ctx context.Context, now func() time.Duration, perSecond func() int64, do func(late time.Duration)) {
+	for due, last := now(), now(); ctx.Err() == nil; {
+		at, rate := now(), perSecond()
+		if rate <= 0 {
+			sleep(ctx, paused)
+			due, last = now(), now()
+			continue
+		}
+		interval := time.Second / time.Duration(rate)
+		room := max(1, int(catchUp*min(at-last, timerLate)/interval))
+		for last = at; due <= at && room > 0; room-- {
+			do(at - due)
 			due += interval
 		}
-		_ = r.sleep(ctx, max(due-r.now(), interval/catchUp))
+		sleep(ctx, max(due-now(), interval/catchUp))
 	}
 }
+
+// paused is how often a rate of 0 is looked at again.
+const paused = 100 * time.Millisecond
 
 // writeLoop commits the rising counter. A value is written again until it is
 // acknowledged, so that there is no hole in the truth.
 func (r *run) writeLoop(ctx context.Context) {
 	n := int64(1)
-	r.pace(ctx, func() int64 { return writeRate }, func(time.Duration) {
+	Pace(ctx, r.now, r.writes.Load, func(time.Duration) {
 		mode := writerMode(r.mode.Load())
 		if mode == writerIdle {
 			return
@@ -85,6 +94,7 @@ func (r *run) writeLoop(ctx context.Context) {
 		}
 		if err == nil {
 			r.acks.Add(n, end)
+			r.committed(ctx, n)
 			n++
 		}
 		r.rec.wrote(begin, end, mode == writerAsync, err)
@@ -97,7 +107,7 @@ func (r *run) readLoop(ctx context.Context) {
 	places := make(chan struct{}, maxInFlight)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	r.pace(ctx, r.offer.Load, func(late time.Duration) {
+	Pace(ctx, r.now, r.offer.Load, func(late time.Duration) {
 		r.rec.stalled(late)
 		select {
 		case places <- struct{}{}:
@@ -133,7 +143,20 @@ func (r *run) read(ctx context.Context, reader *pgxread.Reader) {
 		a.source = readpath.FromPrimary
 	}
 	a.attempts, a.refused = info.Attempts, isRefusal(a.err)
-	r.rec.read(a)
+	r.answered(a)
+}
+
+// answered records an answer, and tells it to whoever plays with the run.
+func (r *run) answered(a answer) Answer {
+	told := Answer{
+		Begin: a.begin, Took: a.end - a.begin, Class: a.class, Source: a.source, Node: a.node, Flagged: a.flagged,
+		Attempts: a.attempts, Refused: a.refused, Shed: a.shed, Err: a.err,
+	}
+	told.Stale = r.rec.read(a) || a.missed
+	if r.hooks.Answer != nil {
+		r.hooks.Answer(told)
+	}
+	return told
 }
 
 // checkLoop compares, out of band, the staleness bound that is told for a replica with

@@ -15,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -37,7 +39,8 @@ type Fleet struct {
 	mu struct {
 		sync.Mutex
 		closed bool
-		writes state // what the primary has committed
+		writes state    // what the primary has committed
+		past   []commit // the newest of it, oldest first, for replicas that replay late
 	}
 }
 
@@ -46,6 +49,15 @@ type state struct {
 	n   int64
 	pos uint64
 }
+
+// commit is what the primary held from an instant on.
+type commit struct {
+	at time.Time
+	state
+}
+
+// maxPast bounds what is remembered of the past: 10 minutes of 50 commits a second, and twice that before it is cut.
+const maxPast = 30_000
 
 type node struct {
 	fleet   *Fleet
@@ -59,6 +71,7 @@ type node struct {
 	received state // what came over the link
 	replayed state
 	paused   bool
+	delay    time.Duration // of replay, from the commit on
 	link     relay.Mode
 	thawed   chan struct{} // not nil while frozen; closed at the thaw
 	conns    map[*session]struct{}
@@ -147,9 +160,9 @@ func (f *Fleet) Kill(name string) error {
 	return f.change(name, (*node).killLocked)
 }
 
-// SetApplyDelay fails: nothing is simulated here that depends on when a commit is replayed.
-func (f *Fleet) SetApplyDelay(_ context.Context, name string, _ time.Duration) error {
-	return fmt.Errorf("simfleet: %s: a simulated fleet cannot delay replay; take --fleet postgres", name)
+// SetApplyDelay makes a replica replay each commit so long after it was made, 0 for at once.
+func (f *Fleet) SetApplyDelay(_ context.Context, name string, d time.Duration) error {
+	return f.change(name, func(n *node) { n.delay = d })
 }
 
 // Restart starts a killed node on its port again.
@@ -186,7 +199,7 @@ func (f *Fleet) Heal(ctx context.Context) error {
 	var faults []error
 	for _, n := range f.nodes {
 		faults = append(faults, f.change(n.name, func(n *node) {
-			n.paused, n.link = false, relay.Pass
+			n.paused, n.delay, n.link = false, 0, relay.Pass
 			n.thawLocked()
 		}), f.Restart(ctx, n.name))
 	}
@@ -224,9 +237,34 @@ func (n *node) catchUpLocked() {
 	if n.link == relay.Pass || n.primary {
 		n.received = n.fleet.mu.writes
 	}
-	if !n.paused || n.primary {
-		n.replayed = n.received
+	if n.paused && !n.primary {
+		return
 	}
+	due := n.received
+	if n.delay > 0 {
+		due = n.fleet.beforeLocked(time.Now().Add(-n.delay))
+	}
+	if n.delay == 0 || due.pos > n.replayed.pos { // a delay that has grown takes nothing back
+		n.replayed = state{min(due.n, n.received.n), min(due.pos, n.received.pos)}
+	}
+}
+
+// committedLocked notes what the primary holds from now on.
+func (f *Fleet) committedLocked(s state) {
+	f.mu.writes = s
+	f.mu.past = append(f.mu.past, commit{time.Now(), s})
+	if len(f.mu.past) > 2*maxPast {
+		f.mu.past = slices.Clone(f.mu.past[maxPast:])
+	}
+}
+
+// beforeLocked is what the primary held at an instant, as far as it is remembered.
+func (f *Fleet) beforeLocked(t time.Time) state {
+	i := sort.Search(len(f.mu.past), func(i int) bool { return f.mu.past[i].at.After(t) })
+	if i == 0 {
+		return state{}
+	}
+	return f.mu.past[i-1].state
 }
 
 func (n *node) thawLocked() {

@@ -238,3 +238,32 @@ func TestProtocol(t *testing.T) {
 	_, err = r1.Exec(t.Context(), "SELECT 1")
 	must(t, err)
 }
+
+// A replica with a delay shows what had been committed so long before, goes on receiving, and takes nothing back when the
+// delay grows.
+func TestApplyDelay(t *testing.T) {
+	f := start(t, 1)
+	primary, r1 := pool(t, f, 0), pool(t, f, 1)
+	write(t, primary, 7)
+	if got := read(t, r1); got != 7 {
+		t.Fatalf("without a delay: got %d, want 7", got)
+	}
+	must(t, f.SetApplyDelay(t.Context(), "r1", time.Hour))
+	write(t, primary, 8)
+	if got := read(t, r1); got != 7 {
+		t.Errorf("delayed by an hour: got %d, want 7", got)
+	}
+	if l, p := look(t, r1), look(t, primary); l.Received != p.Position || l.Position >= p.Position {
+		t.Errorf("got %+v while the primary is at %d, want it received and not replayed", l, p.Position)
+	}
+	must(t, f.SetApplyDelay(t.Context(), "r1", time.Nanosecond))
+	if got := read(t, r1); got != 8 {
+		t.Errorf("delayed by nothing to speak of: got %d, want 8", got)
+	}
+	must(t, f.SetApplyDelay(t.Context(), "r1", time.Hour))
+	must(t, f.Heal(t.Context()))
+	write(t, primary, 9)
+	if got := read(t, r1); got != 9 {
+		t.Errorf("healed: got %d, want 9", got)
+	}
+}

@@ -33,6 +33,8 @@ func (s *session) find(sql string) *statement {
 		return &statement{columns: sampleColumns, tag: "SELECT 1", run: sample}
 	case sql == postgres.InstanceSQL:
 		return &statement{columns: []uint32{pgtype.TextOID}, tag: "SELECT 1", run: instance}
+	case sql == postgres.PositionSQL:
+		return &statement{columns: slices.Repeat([]uint32{pgtype.TextOID}, 4), tag: "SELECT 1", run: position}
 	case sql == truth.ReadSQL:
 		return &statement{columns: []uint32{pgtype.Int8OID}, tag: "SELECT 1", run: read}
 	case sql == truth.SlowReadSQL:
@@ -109,7 +111,7 @@ func write(s *session, arguments []string) ([]any, string, string) {
 	f := s.node.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.writes = state{n: n, pos: recordEnd(f.mu.writes.insert() + recordSize)}
+	f.committedLocked(state{n: n, pos: recordEnd(f.mu.writes.insert() + recordSize)})
 	return nil, "", ""
 }
 
@@ -155,9 +157,23 @@ func sample(s *session, _ []string) ([]any, string, string) {
 		}
 	}
 	return []any{
-		!n.primary, "7000000000000000001", instance, position, received, file,
+		!n.primary, systemID, instance, position, received, file,
 		receivedTLI, "1", receiver, n.paused, true, "breakwater", int64(segmentSize), flushed,
 	}, "", ""
+}
+
+// systemID is that of every simulated cluster.
+const systemID = "7000000000000000001"
+
+// position answers postgres.PositionSQL.
+func position(s *session, _ []string) ([]any, string, string) {
+	if !s.node.primary {
+		return nil, "55000", "recovery is in progress"
+	}
+	f := s.node.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []any{systemID, "00000001", postgres.FormatLSN(f.mu.writes.insert()), strconv.Itoa(segmentSize)}, "", ""
 }
 
 func (st *statement) describe(formats []int16) *pgproto3.RowDescription {

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/breakwater-go/breakwater/breaker"
+)
+
+// longestReason is how long a reason may be, in bytes.
+const longestReason = 500
+
+// Done is the answer to an action that was taken: the event that tells of it.
+type Done struct {
+	Event   uint64 `json:"event"` // its ID
+	Text    string `json:"text"`
+	Letters *int   `json:"letters,omitempty"` // how many it concerns
+}
+
+// done publishes an action, and answers.
+func (s *Server) done(w http.ResponseWriter, e Event, letters *int) {
+	e.Kind = KindAction
+	e.Text = s.conf.Redact.Text(e.Text)
+	answer(w, http.StatusOK, Done{Event: s.conf.Hub.Publish(e), Text: e.Text, Letters: letters})
+}
+
+// force is POST /api/v1/breakers/{name}.
+func (s *Server) force(w http.ResponseWriter, r *http.Request) error {
+	var asked struct {
+		State  string `json:"state"`
+		Reason string `json:"reason"`
+	}
+	if err := decode(r, &asked); err != nil {
+		return err
+	}
+	var faults []FieldFault
+	to, ok := forcible(asked.State)
+	if !ok {
+		faults = append(faults, FieldFault{"state", quote(asked.State), "use forced_open, forced_closed, disabled or auto"})
+	}
+	faults = append(faults, checkReason(asked.Reason, to != breaker.Closed)...)
+	if err := invalid(faults); err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	if err := s.conf.Actions.Force(name, to, asked.Reason); err != nil {
+		return err
+	}
+	s.done(w, Event{Name: name, To: asked.State, Text: because(name+" to "+asked.State, asked.Reason)}, nil)
+	return nil
+}
+
+func forcible(word string) (breaker.State, bool) {
+	switch word {
+	case "forced_open":
+		return breaker.ForcedOpen, true
+	case "forced_closed":
+		return breaker.ForcedClosed, true
+	case "disabled":
+		return breaker.Disabled, true
+	case "auto":
+		return breaker.Closed, true
+	}
+	return breaker.ForcedOpen, false
+}
+
+func checkReason(reason string, needed bool) []FieldFault {
+	switch {
+	case needed && strings.TrimSpace(reason) == "":
+		return []FieldFault{{"reason", quote(reason), "say why, for those who see it later"}}
+	case len(reason) > longestReason:
+		return []FieldFault{{"reason", quote(reason), fmt.Sprintf("use at most %d bytes", longestReason)}}
+	}
+	return nil
+}
+
+func because(text, reason string) string {
+	if reason == "" {
+		return text
+	}
+	return text + ": " + reason
+}
+
+// asTuning is Tuning as it comes: two of its fields know a word.
+type asTuning struct {
+	TripMS         *milliseconds `json:"trip_ms"`
+	ReenterMS      *float64      `json:"reenter_ms"`
+	Breaches       *int          `json:"breaches"`
+	MaxStalenessMS *milliseconds `json:"max_staleness_ms"`
+	Failures       *int          `json:"failures"`
+	OpenBaseMS     *float64      `json:"open_base_ms"`
+	OpenMaxMS      *float64      `json:"open_max_ms"`
+	TimeoutMS      *float64      `json:"timeout_ms"`
+	SlowMS         *float64      `json:"slow_ms"`
+	Bulkhead       *int          `json:"bulkhead"`
+}
+
+// tune is PATCH /api/v1/breakers/{name}.
+func (s *Server) tune(w http.ResponseWriter, r *http.Request) error {
+	var a asTuning
+	if err := decode(r, &a); err != nil {
+		return err
+	}
+	t := Tuning{
+		TripMS: (*float64)(a.TripMS), ReenterMS: a.ReenterMS, Breaches: a.Breaches, MaxStalenessMS: (*float64)(a.MaxStalenessMS), Failures: a.Failures,
+		OpenBaseMS: a.OpenBaseMS, OpenMaxMS: a.OpenMaxMS, TimeoutMS: a.TimeoutMS, SlowMS: a.SlowMS, Bulkhead: a.Bulkhead,
+	}
+	name := r.PathValue("name")
+	if err := s.conf.Actions.Tune(name, t); err != nil {
+		return err
+	}
+	s.done(w, Event{Name: name, Text: "thresholds of " + name + changed(t.values())}, nil)
+	return nil
+}
+
+// A value is one that was given, under its name.
+type value struct {
+	name string
+	to   *float64
+}
+
+func (t *Tuning) values() []value {
+	return []value{
+		{"trip_ms", t.TripMS},
+		{"reenter_ms", t.ReenterMS},
+		{"breaches", asNumber(t.Breaches)},
+		{"max_staleness_ms", t.MaxStalenessMS},
+		{"failures", asNumber(t.Failures)},
+		{"open_base_ms", t.OpenBaseMS},
+		{"open_max_ms", t.OpenMaxMS},
+		{"timeout_ms", t.TimeoutMS},
+		{"slow_ms", t.SlowMS},
+		{"bulkhead", asNumber(t.Bulkhead)},
+	}
+}
+
+func asNumber(n *int) *float64 {
+	if n == nil {
+		return nil
+	}
+	return new(float64(*n))
+}
+
+// changed says which values were given.
+func changed(values []value) string {
+	var text strings.Builder
+	for _, v := range values {
+		switch {
+		case v.to == nil:
+		case math.IsInf(*v.to, 1):
+			fmt.Fprintf(&text, ", %s never", v.name)
+		default:
+			fmt.Fprintf(&text, ", %s %s", v.name, number(*v.to))
+		}
+	}
+	return strings.Replace(text.String(), ",", ":", 1)
+}
+
+// budget is PATCH /api/v1/read-path.
+func (s *Server) budget(w http.ResponseWriter, r *http.Request) error {
+	var asked struct {
+		RatePerSec *float64 `json:"rate_per_sec"`
+		Burst      *int     `json:"burst"`
+	}
+	if err := decode(r, &asked); err != nil {
+		return err
+	}
+	if err := s.conf.Actions.Budget(asked.RatePerSec, asked.Burst); err != nil {
+		return err
+	}
+	s.done(w, Event{Text: "budget of the read path" + changed([]value{{"rate_per_sec", asked.RatePerSec}, {"burst", asNumber(asked.Burst)}})}, nil)
+	return nil
+}
+
+// replay is POST /api/v1/dead-letters/replay.
+func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
+	var asked struct {
+		Consumer string       `json:"consumer"`
+		Filter   LetterFilter `json:"filter"`
+	}
+	if err := decode(r, &asked); err != nil {
+		return err
+	}
+	n, err := s.conf.Actions.Replay(r.Context(), asked.Consumer, asked.Filter)
+	if err != nil {
+		return err
+	}
+	s.done(w, Event{Scope: ScopeConsumer, Name: asked.Consumer, Count: uint64(n), Text: fmt.Sprintf("replay of %d letters of %s", n, asked.Consumer)}, &n)
+	return nil
+}
+
+// discard is DELETE /api/v1/dead-letters.
+func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
+	var asked struct {
+		Consumer string        `json:"consumer"`
+		Filter   *LetterFilter `json:"filter"`
+		Reason   string        `json:"reason"`
+	}
+	if err := decode(r, &asked); err != nil {
+		return err
+	}
+	faults := checkReason(asked.Reason, true)
+	if asked.Filter == nil {
+		faults = append(faults, FieldFault{"filter", "null", "say which letters: {} for all of them"})
+	}
+	if err := invalid(faults); err != nil {
+		return err
+	}
+	n, err := s.conf.Actions.Discard(r.Context(), asked.Consumer, *asked.Filter, asked.Reason)
+	if err != nil {
+		return err
+	}
+	s.done(w, Event{
+		Scope: ScopeConsumer, Name: asked.Consumer, Count: uint64(n), Text: because(fmt.Sprintf("%d letters of %s discarded", n, asked.Consumer), asked.Reason),
+	}, &n)
+	return nil
+}

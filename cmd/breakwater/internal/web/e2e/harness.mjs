@@ -1,0 +1,71 @@
+// What the tests share: a stand-in of the lab (or a process that runs already, PAGE_URL), headless Chromium, and pages that may ask
+// nothing of any other origin.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const standinPath = process.env.STANDIN ?? fail('STANDIN is not set: run tools/page-test.sh');
+const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+
+function fail(message) {
+  throw new Error(message);
+}
+
+export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+
+// standin starts one and answers with its address and process.
+export async function standin(...flags) {
+  const child = spawn(standinPath, flags, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const lines = createInterface({ input: child.stdout });
+  const [url] = await Promise.race([once(lines, 'line'), once(child, 'exit').then(() => fail('the stand-in ended at once'))]);
+  return { url, child, stop: () => end(child) };
+}
+
+async function end(child) {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGCONT');
+  child.kill('SIGTERM');
+  await gone;
+}
+
+// open opens the page; what it asks of another origin, its errors, and what its policy of contents refuses fail the test at close.
+export async function open(browser, url, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 1000 }, permissions: ['clipboard-read', 'clipboard-write'], acceptDownloads: true, ...options });
+  const faults = [];
+  const { origin } = new URL(url);
+  await context.route('**/*', (route) => {
+    const to = new URL(route.request().url());
+    if (to.origin === origin || to.protocol === 'blob:' || to.protocol === 'data:') return route.continue();
+    faults.push(`a request left for ${to.origin}`);
+    return route.abort();
+  });
+  const page = await context.newPage();
+  page.on('pageerror', (error) => faults.push(`error: ${error.stack}`));
+  page.on('console', (message) => { if (message.type() === 'error' && !/Failed to load resource|net::ERR/.test(message.text())) faults.push(`console: ${message.text()}`); });
+  page.setDefaultTimeout(20_000);
+  await page.goto(url);
+  return { page, context, faults, close: async () => { await context.close(); assert.deepEqual(faults, []); } };
+}
+
+export const live = (page) => page.waitForSelector('#link:has-text("Live")');
+export const card = (page, name) => page.locator(`article.card[data-key$="/${name}"]`);
+export const stateIs = (page, name, state, timeout = 20_000) => page.waitForSelector(`article.card.state-${state}[data-key$="/${name}"]`, { timeout });
+export const fault = (page, what, who) => page.getByRole('button', { name: `${what}: ${who}`, exact: true });
+export const event = (page, words) => page.locator('.log li', { hasText: words }).first().waitFor();
+
+// axe finds what keeps people out: nothing of weight may be left. Of long lists it looks at their first rows.
+export async function accessible(page, where) {
+  const source = await readFile(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8');
+  await page.evaluate(source); // by the debugger: the page's policy of contents stays as it is
+  const found = await page.evaluate(async () => {
+    const { violations } = await globalThis.axe.run({ exclude: ['.log li:nth-child(n+12)', '.letter-table tr:nth-child(n+6)'] }, { resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] });
+    return violations.map((v) => ({ id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 4).map((n) => `${n.target} ${n.failureSummary}`) }));
+  });
+  const grave = found.filter((v) => v.impact === 'serious' || v.impact === 'critical' || v.impact === 'moderate');
+  assert.deepEqual(grave, [], where);
+}
