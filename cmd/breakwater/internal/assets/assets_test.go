@@ -110,7 +110,7 @@ func TestAlertsSayEnough(t *testing.T) {
 			t.Errorf("%s: the description lacks the value", r.Alert)
 		}
 		file, anchor, _ := strings.Cut(r.Annotations["runbook_url"], "#")
-		if file != "docs/runbook.md" || !sections[anchor] || seen[anchor] {
+		if file != "https://github.com/breakwater-go/breakwater/blob/main/docs/runbook.md" || !sections[anchor] || seen[anchor] {
 			t.Errorf("%s: runbook_url is %q, want a section of its own in docs/runbook.md", r.Alert, r.Annotations["runbook_url"])
 		}
 		seen[anchor] = true
