@@ -21,9 +21,9 @@ help: ## List the targets
 check: build test lint ## Build, test and lint every module
 
 .PHONY: deps
-deps: ## Install what the tests need (the PostgreSQL server, promtool), or say how
+deps: ## Install what the tests need (the PostgreSQL server, promtool, HAProxy, systemd-analyze), or say how
 	@tools/install-postgres.sh
-	@tools/install-promtool.sh
+	@tools/install.sh promtool haproxy systemd-analyze
 
 .PHONY: build
 build: ## Compile every module of the workspace
@@ -36,6 +36,12 @@ test: deps ## Every test of every module (./... would stop at the root module)
 .PHONY: race
 race: deps ## Race detector over every test; COUNT=10 repeats
 	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) work
+
+.PHONY: page
+page: ## The page in headless Chromium: against a stand-in of the lab, then against the lab itself; installs Chromium and Node.js where it can
+	@tools/install.sh chromium npm
+	tools/page-test.sh
+	tools/page-test.sh --lab
 
 .PHONY: leaks
 leaks: deps ## Every test with the goroutine-leak profile, which its TestMain then asks
@@ -74,6 +80,11 @@ fuzz: ## Each fuzz target for FUZZTIME
 	  { grep -ho "^func Fuzz[A-Za-z0-9_]*" $$d/*_test.go 2>/dev/null || true; } | sed 's/func //' | while read -r f; do \
 	    echo "fuzz $$f in $$d"; (cd $$d && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done; done
 
+.PHONY: fuzz-http
+fuzz-http: ## The endpoints of operators and of emits: whatever anybody sends, for 5 minutes
+	cd cmd/breakwater && go test -run '^$$' -fuzz '^FuzzAdmin$$' -fuzztime 150s -fuzzminimizetime 10x ./internal/api
+	cd cmd/breakwater && go test -run '^$$' -fuzz '^FuzzEmit$$' -fuzztime 150s -fuzzminimizetime 10x ./internal/gateway
+
 .PHONY: bench
 bench: $(BIN)/benchstat deps ## Benchmarks, ten runs, summarised by benchstat
 	go test -run '^$$' -bench . -benchmem -count=10 -cpu 1,2 -timeout 120m work | tee bench.txt
@@ -104,6 +115,13 @@ vuln: $(BIN)/govulncheck ## Known vulnerabilities that the code really reaches (
 lab: ## A real primary with three replicas, traffic, and a live table
 	go build -o $(BIN)/breakwater ./cmd/breakwater
 	$(BIN)/breakwater lab
+
+SOAK_FOR ?= 10m
+
+.PHONY: soak
+soak: deps ## The daemon for SOAK_FOR with a real fleet, emits, clients, reloads and faults; prints what it judged
+	go build -o $(BIN)/breakwater ./cmd/breakwater
+	go run ./cmd/breakwater/internal/soak --binary $(BIN)/breakwater --for $(SOAK_FOR)
 
 .PHONY: ci
 ci: ## Everything that CI runs

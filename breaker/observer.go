@@ -44,7 +44,7 @@ type WouldOpen struct {
 type Fault struct {
 	Name   string // Config.Name
 	At     time.Time
-	Part   string // "Classify", "OnTransition", "OnWouldOpen", "Observe", "For" or "outcome"; of an adapter "Key"
+	Part   string // "Classify", "OnTransition", "OnWouldOpen", "Observe", "For" or "outcome"; of an adapter "Key" or "OnEnd"
 	Detail string
 	Panic  any // what it panicked with, or nil
 }

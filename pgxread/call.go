@@ -35,6 +35,7 @@ type call struct {
 	parent  context.Context // the caller's; immutable
 	timeout time.Duration   // 0: none; immutable
 	begun   time.Time       // immutable
+	tries   int             // of a read, with this one; immutable once it runs
 	late    bool            // a read that accepts a late node: it may connect to one; immutable once it has begun to wait
 	stage   atomic.Uint32   // a stage; also written by the goroutine that connects
 	time    timing

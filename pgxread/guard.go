@@ -23,8 +23,8 @@ func asCheck(ctx context.Context) context.Context {
 	return context.WithValue(ctx, checkKey{}, true)
 }
 
-// IsCheck tells a hook of a pool's configuration (BeforeConnect, DialFunc) that the
-// connection is for Breakwater's own probe or sampler, not for a request.
+// IsCheck tells a hook of a pool's configuration (BeforeConnect, DialFunc), or a tracer, that the
+// connection or the statement is Breakwater's own, for a probe or a sampler, not a request's.
 func IsCheck(ctx context.Context) bool { return ctx.Value(checkKey{}) != nil }
 
 // attempt is one connection being made, and the guard in its way (REQ-R7).

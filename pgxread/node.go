@@ -145,7 +145,7 @@ func (n *node) confirmed(after func(context.Context, *pgx.Conn) error, limit tim
 }
 
 func (n *node) confirm(ctx context.Context, conn *pgx.Conn, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(asCheck(ctx), limit)
 	defer cancel()
 	var instance string
 	err := conn.QueryRow(ctx, postgres.InstanceSQL, pgx.QueryExecModeSimpleProtocol).Scan(&instance)

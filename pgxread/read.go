@@ -31,6 +31,7 @@ func (db *DB) read(ctx context.Context, req replica.Requirement, s statement) (*
 		if err != nil {
 			return nil, route.SecondTry(first, err)
 		}
+		c.tries = route.Tries(first)
 		err = c.attempt(s) //nolint:contextcheck // the call is the context
 		next := c.next(err, once || first != nil)
 		if next == route.Anew {

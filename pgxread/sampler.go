@@ -51,12 +51,12 @@ type sampler struct{ conn *pgx.Conn }
 
 // Look takes one sample.
 func (s *sampler) Look(ctx context.Context) (replica.Look, error) {
-	return postgres.ScanLook(s.conn.QueryRow(ctx, postgres.SampleSQL))
+	return postgres.ScanLook(s.conn.QueryRow(asCheck(ctx), postgres.SampleSQL))
 }
 
 // Flush has the primary flush what it has written. A query needs no begin and no end of a transaction.
 func (s *sampler) Flush(ctx context.Context) error {
-	_, err := s.conn.Exec(ctx, postgres.FlushSQL)
+	_, err := s.conn.Exec(asCheck(ctx), postgres.FlushSQL)
 	return err
 }
 

@@ -19,6 +19,8 @@ type call struct {
 	key     string
 	breaker *breaker.Breaker
 	permit  breaker.Permit // belongs to who set settled
+	state   breaker.State  // in which it was admitted, where OnEnd wants it
+	status  int            // of the response, 0 before its headers
 	begun   time.Time
 	upload  *upload            // nil: nothing to watch
 	cancel  context.CancelFunc // of the context that Base sees; called once nothing is left to read
@@ -28,10 +30,14 @@ type call struct {
 }
 
 func newCall(t *Transport, req *http.Request, key string, b *breaker.Breaker, p breaker.Permit) *call {
-	return &call{
+	c := &call{
 		config: &t.config, req: req, key: key, breaker: b, permit: p,
 		begun: time.Now(), upload: watchUpload(req),
 	}
+	if c.config.OnEnd != nil {
+		c.state = b.State()
+	}
+	return c
 }
 
 // send asks Base. However it ends, the outcome is reported, or a body is left that will report it.
@@ -168,20 +174,35 @@ func isClosed(c <-chan struct{}) bool {
 // settle reports the outcome, the first time that it is called.
 func (c *call) settle(o breaker.Outcome, err error) {
 	if c.settled.CompareAndSwap(false, true) {
-		c.permit.DoneAs(o, err)
+		c.report(o, err)
 	}
 }
 
 // settleBy is settle for an error that the breaker classifies.
 func (c *call) settleBy(err error) {
 	if c.settled.CompareAndSwap(false, true) {
-		c.permit.Done(err)
+		o := breaker.Failure // also if Classify ends the goroutine
+		defer func() { c.report(o, err) }()
+		o = c.breaker.Classify(err)
 	}
+}
+
+// report tells the breaker, and OnEnd. It is called once.
+func (c *call) report(o breaker.Outcome, err error) {
+	if c.config.OnEnd == nil {
+		c.permit.DoneAs(o, err)
+		return
+	}
+	e := End{Breaker: c.breaker, Admitted: true, State: c.state, Outcome: o, Status: c.status, Err: err, From: c.breaker.State()}
+	c.permit.DoneAs(o, err)
+	e.To = c.breaker.State()
+	tellEnd(c.config, c.req, e)
 }
 
 // answered takes the headers of a response in.
 func (c *call) answered(resp *http.Response) {
 	c.permit.Answered()
+	c.status = resp.StatusCode
 	o := c.classify(resp)
 	if o != breaker.Success {
 		c.settle(o, statusError(resp.StatusCode))

@@ -50,6 +50,29 @@ type Config struct {
 	// own, or two nils where the error that it got shall stand. The request's body is used up: it
 	// has GetBody. Default: errors stand.
 	Fallback func(*http.Request, error) (*http.Response, error)
+	// OnEnd is told once of each request what it counted as: where it is refused, or when its outcome is reported, which for a good
+	// response is the end of its body. It runs on the goroutine of the request, or of who reads or closes the body, and must be quick; a
+	// panic in it is told to Breaker.Observer.OnFault, Part "OnEnd". Default: nobody is told.
+	OnEnd func(*http.Request, End)
+}
+
+// An End tells what one request counted as.
+type End struct {
+	// Breaker is its breaker.
+	Breaker *breaker.Breaker
+	// Admitted is false for a request that was refused.
+	Admitted bool
+	// State is that in which the breaker admitted the request, or refused it.
+	State breaker.State
+	// Outcome is what an admitted request counted as.
+	Outcome breaker.Outcome
+	// Status is that of the host's response; 0 where there was none.
+	Status int
+	// Err is the refusal, a [*breaker.OpenError], or what made the outcome; nil for a success.
+	Err error
+	// From and To are the breaker's states just before and after the outcome was reported. They differ where the request changed
+	// the state, or another one in the same moment.
+	From, To breaker.State
 }
 
 // The defaults of Config, and the bound that a breaker.Set has.

@@ -40,6 +40,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	permit, err := b.Allow()
 	if err != nil {
 		closeBody(req)
+		t.refused(req, b, err)
 		return t.fallBack(req, err)
 	}
 	c := newCall(t, req, key, b, permit)
@@ -55,18 +56,41 @@ func (t *Transport) key(req *http.Request) (key string) {
 	defer func() {
 		if v := recover(); v != nil {
 			key = Host(req)
-			t.faulty(key, v)
+			tellFault(&t.config, breaker.Fault{Name: key, Part: "Key", Detail: "panicked; the request uses Host", Panic: v})
 		}
 	}()
 	return t.config.Key(req)
 }
 
-// faulty tells the Observer of a panic of Config.Key; a panic of the Observer has nobody to go to.
-func (t *Transport) faulty(key string, panicked any) {
+// tellFault tells the Observer of a panic of a function of the Config; a panic of the Observer has nobody to go to.
+func tellFault(c *Config, f breaker.Fault) {
 	defer func() { _ = recover() }()
-	if tell := t.config.Breaker.Observer.OnFault; tell != nil {
-		tell(breaker.Fault{Name: key, At: time.Now(), Part: "Key", Detail: "panicked; the request uses Host", Panic: panicked})
+	if tell := c.Breaker.Observer.OnFault; tell != nil {
+		f.At = time.Now()
+		tell(f)
 	}
+}
+
+// refused tells OnEnd of a request that is not sent.
+func (t *Transport) refused(req *http.Request, b *breaker.Breaker, err error) {
+	if t.config.OnEnd == nil {
+		return
+	}
+	state := b.State()
+	if refusal, ok := errors.AsType[*breaker.OpenError](err); ok {
+		state = refusal.State
+	}
+	tellEnd(&t.config, req, End{Breaker: b, State: state, Err: err, From: state, To: state})
+}
+
+// tellEnd asks OnEnd. Its panic is reported (REQ-B18).
+func tellEnd(c *Config, req *http.Request, e End) {
+	defer func() {
+		if v := recover(); v != nil {
+			tellFault(c, breaker.Fault{Name: e.Breaker.Name(), Part: "OnEnd", Detail: "panicked; the request goes on", Panic: v})
+		}
+	}()
+	c.OnEnd(req, e)
 }
 
 // closeBody is what a RoundTripper owes a request that it does not send.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +23,12 @@ The environment variables that the file names must be set, as they must be where
 string is ever shown.
 
 With --connect each connection string is tried too, all at once, for at most 5 s: what server answers, whether
-it is the primary or a replica of it, and whether its role may see what the samplers need.
+it is the primary or a replica of it, and whether its role may see what the samplers need. Of each consumer it is
+tried whether its host takes a connection, with TLS where its URL says so; nothing is sent to it.
 
 Exit status:
   0    the file is fine
-  1    it has a fault, or cannot be read, or with --connect a node is not as it must be
+  1    it has a fault, or cannot be read, or with --connect a node or consumer is not as it must be
   2    wrong usage
   130  interrupted`
 
@@ -47,7 +49,7 @@ func newCheck(out, errOut io.Writer) *cobra.Command {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 	}
-	c.Flags().BoolVar(&connect, "connect", false, "connect to every node and tell what is there")
+	c.Flags().BoolVar(&connect, "connect", false, "connect to every node and consumer and tell what is there")
 	return c
 }
 
@@ -70,21 +72,33 @@ func check(ctx context.Context, file string, connect bool, out, errOut io.Writer
 		fmt.Fprintln(errOut, err)
 		return errFailed
 	}
-	if connect && !c.HasNodes() {
-		fmt.Fprintf(errOut, "%s:1:1: primary is missing: --connect needs nodes; name them, or leave --connect out\n", file)
+	if connect && !c.HasNodes() && len(c.Consumers) == 0 {
+		fmt.Fprintf(errOut, "%s:1:1: primary is missing: --connect needs nodes or consumers; name them, or leave --connect out\n", file)
 		return errFailed
 	}
 	if _, err := fmt.Fprintf(out, "%s: fine: %s\n", file, holds(c)); err != nil || !connect {
 		return err
 	}
-	return checkNodes(ctx, c, connectWithin, out, errOut)
+	bounded, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
+	var consumers []*knock
+	var wg sync.WaitGroup
+	wg.Go(func() { consumers = knockAll(bounded, c) })
+	if c.HasNodes() {
+		err = checkNodes(ctx, c, connectWithin, out, errOut)
+	}
+	wg.Wait()
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
+	return errors.Join(err, tellConsumers(c, consumers, out, errOut))
 }
 
 // load waits for a file, which may be a pipe that nobody writes, until ctx ends.
 func load(ctx context.Context, file string) (*config.Config, error) {
 	var c *config.Config
 	loaded := make(chan error, 1)
-	go func() {
+	go func() { //nolint:contextcheck // asking a Router about a Config waits for nothing
 		var err error
 		c, err = config.Load(file)
 		loaded <- err
@@ -106,6 +120,16 @@ func holds(c *config.Config) string {
 	if p := c.ReadPath; p != nil {
 		parts = append(parts, "degraded mode for "+count(len(p.Endpoints), "endpoint")+byClass(p))
 	}
+	if n := len(c.Consumers); n > 0 {
+		where := "in memory"
+		if c.DeadLetters.Path != "" {
+			where = "in " + c.DeadLetters.Path
+		}
+		parts = append(parts, count(n, "consumer")+consumerNames(c)+", dead letters "+where)
+	}
+	if c.Serve() == nil {
+		parts = append(parts, "serves on "+c.Daemon.Listen+guarded(c.Daemon.Auth))
+	}
 	if len(parts) == 0 {
 		return "settings only"
 	}
@@ -118,6 +142,32 @@ func named(c *config.Config) string {
 		names[i] = n.Name
 	}
 	return listed(names)
+}
+
+func consumerNames(c *config.Config) string {
+	names := make([]string, len(c.Consumers))
+	for i := range names {
+		names[i] = c.Consumers[i].Lane.Name
+	}
+	return listed(names)
+}
+
+// guarded says what a client must have.
+func guarded(a config.Auth) string {
+	var parts []string
+	if a.TLS.Cert != "" {
+		parts = append(parts, "TLS")
+	}
+	if a.TLS.CA != "" {
+		parts = append(parts, "client certificates")
+	}
+	if a.Bearer != "" {
+		parts = append(parts, "bearer token")
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "no credential")
+	}
+	return listed(parts)
 }
 
 func byClass(p *readpath.Config) string {

@@ -51,7 +51,7 @@ func TestCheck(t *testing.T) {
 		lines    int // on standard error
 	}{
 		{"the block", []string{blockFile}, exitHeld, blockFile + ": fine: degraded mode for 0 endpoints\n", "", 0},
-		{"nodes", []string{whole}, exitHeld, whole + ": fine: a primary and 2 replicas (a, b); degraded mode for 3 endpoints (1 critical, 2 sheddable)\n", "", 0},
+		{"nodes", []string{whole}, exitHeld, whole + ": fine: a primary and 2 replicas (a, b); degraded mode for 3 endpoints (1 critical, 2 sheddable); serves on 127.0.0.1:8080 (no credential)\n", "", 0},
 		{"settings", []string{settings}, exitHeld, settings + ": fine: settings only\n", "", 0},
 		{"faults", []string{faultyFile}, exitFailed, "", faultyFile + ":3:8: primary.dsn does not parse: ", 10},
 		{"nothing to connect to", []string{"--connect", settings}, exitFailed, "", settings + ":1:1: primary is missing: ", 1},
@@ -108,7 +108,7 @@ func TestCheckConnect(t *testing.T) {
 	good := configFile(t, "primary: {dsn_env: PRIMARY_DSN, reads_dsn_env: PLAIN_PRIMARY_DSN}\n"+
 		"replicas:\n- {name: r1, dsn_env: PLAIN_REPLICA_DSN, sample_dsn_env: REPLICA_DSN}\n")
 	got := runBinary(t, "check", "--connect", good)
-	want := good + ": fine: a primary and 1 replica (r1)\n" +
+	want := good + ": fine: a primary and 1 replica (r1); serves on 127.0.0.1:8080 (no credential)\n" +
 		"primary: " + version + `, not in recovery, role "breakwater" with the rights of pg_monitor` + "\n" +
 		"primary for reads: " + version + `, not in recovery, role "plain" without the rights of pg_monitor` + "\n" +
 		"r1: " + version + `, in recovery, role "plain" without the rights of pg_monitor` + "\n" +
@@ -207,4 +207,44 @@ func TestInterruptWhileReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = w.Close()
+}
+
+// --connect tries the hosts of consumers, and sends them nothing.
+func TestCheckConnectConsumers(t *testing.T) {
+	there, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	sent := make(chan int, 1)
+	go func() {
+		conn, err := there.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		n, _ := conn.Read(make([]byte, 1))
+		sent <- n
+	}()
+	file := configFile(t, "consumers:\n- {name: there, url: \"http://"+there.Addr().String()+"/hunter2\"}\n- {name: gone, url: \"https://127.0.0.1:1/hunter2\"}\n")
+	got := runBinary(t, "check", "--connect", file)
+	want := file + ": fine: 2 consumers (there, gone), dead letters in memory; serves on 127.0.0.1:8080 (no credential)\n" +
+		"there: " + there.Addr().String() + " takes connections\n"
+	if got.status != exitFailed || got.out != want || !strings.HasPrefix(got.err, file+":3:21: consumers[1].url leads to no server: connection refused; see") {
+		t.Errorf("got status %d\n%s%swant 1\n%s", got.status, got.out, got.err, want)
+	}
+	if strings.Contains(got.out+got.err, "hunter2") {
+		t.Errorf("the path is shown:\n%s%s", got.out, got.err)
+	}
+	if n := <-sent; n != 0 {
+		t.Error("something was sent to the consumer")
+	}
+}
+
+// schema prints what editors take.
+func TestSchema(t *testing.T) {
+	got := runBinary(t, "schema")
+	if got.status != exitHeld || got.out != config.Schema || got.err != "" {
+		t.Errorf("got status %d, %q", got.status, got.err)
+	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
 )
 
 // Exit statuses. Scripts depend on them.
@@ -156,7 +158,9 @@ func newRoot(args []string, out, errOut io.Writer) *cobra.Command {
 	})
 	root.Version = version()
 	root.SetVersionTemplate("breakwater {{.Version}}\n") // as command version prints it
-	root.AddCommand(newLab(args, out, errOut), newCheck(out, errOut), newVersion(out), newAssets(out), newConsumer(out), newEmitter(out))
+	root.AddCommand(
+		newLab(args, out, errOut), newServe(out, errOut), newCheck(out, errOut), newSchema(out), newAssets(out), newVersion(out), newConsumer(out), newEmitter(out),
+	)
 	strict(root)
 	return root
 }
@@ -193,6 +197,18 @@ func noCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	return usageError{fmt.Errorf("%s: unexpected argument %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())}
+}
+
+func newSchema(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: noCommand,
+		Long: "Print the JSON Schema (draft 2020-12) of the configuration file. Editors that speak YAML's language server take it by a first line\n" +
+			"  # yaml-language-server: $schema=breakwater.schema.json",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(out, config.Schema)
+			return err
+		},
+	}
 }
 
 func newVersion(out io.Writer) *cobra.Command {

@@ -89,6 +89,10 @@ const (
 	letterShare           = 16 // of MaxBytes
 )
 
+// CheckConfig returns the faults of c for which Open would refuse it, joined, and opens nothing: for a configuration
+// that is read while another one is in use.
+func CheckConfig(c Config) error { return c.check() }
+
 func (c Config) check() error {
 	var errs []error
 	report := func(bad bool, field string, value any, mend string) {

@@ -124,7 +124,7 @@ func TestPromtool(t *testing.T) {
 	t.Parallel()
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Fatal("promtool is missing: tools/install-promtool.sh installs it, or says how")
+		t.Fatal("promtool is missing: tools/install.sh promtool installs it, or says how")
 	}
 	var text string
 	synctest.Test(t, func(t *testing.T) { text = scrapeOf(t, everything(t)).text })

@@ -33,7 +33,7 @@ var rules = []rule{
 	{"links", checkLinks},
 	{"decision records", checkDecisionRecords},
 	{"readme", checkReadme},
-	{"degraded page", checkDegradedPage},
+	{"shown code", checkShownCode},
 	{"server places", checkServerPlaces},
 }
 

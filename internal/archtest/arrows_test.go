@@ -38,6 +38,8 @@ var arrows = map[string][]string{
 	"sqlread":                         {"breaker", "internal/route", "readpath", "replica", "replica/postgres"},
 	"pgxread/examples/sqlcshape":      {}, // what sqlc generates: it must not know us
 	"contrib/grpc":                    {"breaker", "contrib/grpc/internal/retryinfo"},
+	"contrib/otel":                    {"breaker", "breaker/httpbreaker", "emit"},
+	"contrib/otelpgx":                 {"breaker", "contrib/otel", "pgxread", "readpath", "replica", "replica/postgres"},
 	"cmd/breakwater/...":              {anything},
 	"dev/...":                         {anything},
 	"internal/httpwire":               {},

@@ -113,7 +113,7 @@ func TestRulesCatchWhatTheyForbid(t *testing.T) {
 		{"readme", readmeExample, "// README: begin\nfunc g() {}\n// README: end\n", "differs from"},
 		{"readme", readmeExample, "func f() {}\n", "no example between the marks"},
 		{"readme", "README.md", "no example\n", "no Go example"},
-		{"degraded page", degradedPage, "```go\nfunc f() {}\n\nfunc g() {}\n```\n", "\"func g() {}\" does not stand so"},
+		{"shown code", degradedPage, "```go\nfunc f() {}\n\nfunc g() {}\n```\n", "\"func g() {}\" does not stand so"},
 		{"readme", "README.md", strings.Repeat("\n", maxReadmeLines-3) + "```go\nfunc f() {}\n```\n", "200 lines"},
 	}
 	for _, test := range tests {

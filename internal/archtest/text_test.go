@@ -102,24 +102,35 @@ func checkReadme(tree fs.FS) []string {
 	return faults
 }
 
-const (
-	degradedPage    = "docs/degraded.md"
-	degradedExample = "dev/examples/threeclasses"
-)
+const degradedPage = "docs/degraded.md"
 
-// checkDegradedPage: what the page shows is the code of the example, which is compiled and tested.
-func checkDegradedPage(tree fs.FS) []string {
-	var code strings.Builder
-	for _, name := range files(tree, func(name string) bool { return path.Dir(name) == degradedExample }) {
-		code.WriteString(read(tree, name))
-	}
+// shownCode are the pages whose Go code stands in files of those directories, where it is compiled and tested.
+var shownCode = map[string][]string{
+	degradedPage:      {"dev/examples/threeclasses"},
+	"docs/tracing.md": {"contrib/otel", "contrib/otelpgx"},
+}
+
+// checkShownCode: what a page shows is code that is tested.
+func checkShownCode(tree fs.FS) []string {
 	var faults []string
-	for _, shown := range snippet.FindAllStringSubmatch(read(tree, degradedPage), -1) {
-		for part := range strings.SplitSeq(strings.TrimRight(shown[1], "\n"), "\n\n") {
-			if !strings.Contains(code.String(), part+"\n") {
-				line, _, _ := strings.Cut(strings.TrimSpace(part), "\n")
-				faults = append(faults, fmt.Sprintf("%s: what begins with %q does not stand so in %s: make them equal", degradedPage, line, degradedExample))
-			}
+	for page, dirs := range shownCode {
+		var code strings.Builder
+		for _, name := range files(tree, func(name string) bool { return slices.Contains(dirs, path.Dir(name)) }) {
+			code.WriteString(read(tree, name))
+		}
+		for _, shown := range snippet.FindAllStringSubmatch(read(tree, page), -1) {
+			faults = append(faults, notIn(code.String(), shown[1], page, dirs)...)
+		}
+	}
+	return faults
+}
+
+// notIn are the paragraphs of what a page shows that do not stand so in the code.
+func notIn(code, shown, page string, dirs []string) (faults []string) {
+	for part := range strings.SplitSeq(strings.TrimRight(shown, "\n"), "\n\n") {
+		if !strings.Contains(code, part+"\n") {
+			line, _, _ := strings.Cut(strings.TrimSpace(part), "\n")
+			faults = append(faults, fmt.Sprintf("%s: what begins with %q does not stand so in %v: make them equal", page, line, dirs))
 		}
 	}
 	return faults

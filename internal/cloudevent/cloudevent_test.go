@@ -185,6 +185,69 @@ func TestReadWhatOthersWrite(t *testing.T) {
 	}
 }
 
+// Each event of a batch is read by itself; what is no list of events, or too long a one, is refused as a whole.
+func TestBatch(t *testing.T) {
+	const event = `{"specversion":"1.0","id":"1","source":"/","type":"t","data":{"a": 1}}`
+	items, err := Batch([]byte(" [ "+event+`, {"id":"2"} , 7,`+event+"]\n"), 4)
+	if err != nil || len(items) != 4 {
+		t.Fatalf("got %d events, %v", len(items), err)
+	}
+	for i, good := range []bool{true, false, false, true} {
+		if got := items[i]; (got.Err == nil) != good || good && string(got.Trigger.Data) != `{"a": 1}` {
+			t.Errorf("event %d: got %+v", i, got)
+		}
+	}
+	if items, err := Batch([]byte("[]"), 4); err != nil || len(items) != 0 {
+		t.Errorf("an empty batch: got %v, %v", items, err)
+	}
+	if _, err := Batch([]byte("["+strings.Repeat("{},", 4)+"{}]"), 4); !errors.Is(err, emit.ErrTooLarge) {
+		t.Errorf("a long batch: got %v", err)
+	}
+	for _, text := range []string{"", "{}", event, "[", "[{}", "[{}]x", "[{},]", "[{]", "[] []", "null", "[\xff]"} {
+		if _, err := Batch([]byte(text), 4); !errors.Is(err, emit.ErrRejected) {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+// A fault names the attribute, what it was, and what to do; the error's text holds no value.
+func TestFaultsName(t *testing.T) {
+	_, err := Parse(http.Header{"Content-Type": {StructuredType}}, []byte(`{"specversion":"0.3","source":"/","type":"t","time":"noon"}`))
+	var e *InvalidError
+	if !errors.As(err, &e) || len(e.Faults) != 3 {
+		t.Fatalf("got %v, want three faults", err)
+	}
+	got := map[string]string{}
+	for _, f := range e.Faults {
+		got[f.Attribute] = f.Value
+		if f.Mend == "" || f.Text == "" {
+			t.Errorf("%s: got %+v", f.Attribute, f)
+		}
+	}
+	if want := map[string]string{"specversion": "0.3", "time": "noon", "id": ""}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if strings.Contains(err.Error(), "noon") {
+		t.Errorf("the error shows a value: %v", err)
+	}
+}
+
+// What could be read in two ways, or would cost far more memory than its bytes, is refused.
+func TestReadRefusesTricks(t *testing.T) {
+	many := strings.Builder{}
+	for i := range 300 {
+		many.WriteString(`"a` + strings.Repeat("x", i) + `":1,`)
+	}
+	for text, want := range map[string]string{
+		`{"id":"1","id":"2"}`: `member "id" is there twice`, `{"id":"1"} x`: "no JSON object", `{"id":"1",}`: "no JSON object",
+		"{\"id\":\"\xff\"}": "no JSON object", `{"id"}`: "no JSON object", "{" + many.String() + `"id":"1"}`: "over 256 attributes",
+	} {
+		if _, err := Parse(http.Header{"Content-Type": {StructuredType}}, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
 func body(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
 
 func structured(text string) func(*http.Request) {

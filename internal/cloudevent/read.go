@@ -1,14 +1,13 @@
 package cloudevent
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,26 +25,60 @@ func Read(req *http.Request, limit int64) (emit.Trigger, error) {
 	case int64(len(body)) > limit:
 		return emit.Trigger{}, fmt.Errorf("%w: over %d bytes", emit.ErrTooLarge, limit)
 	}
-	r := reader{values: map[string]string{}}
-	switch media, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")); {
+	return parse(req.Header, body, false)
+}
+
+// Parse reads an event, in binary or structured mode, of a request with these headers and this body; it takes only what can be written again. The trigger may keep
+// parts of body. The error is an *InvalidError with every fault.
+func Parse(h http.Header, body []byte) (emit.Trigger, error) { return parse(h, body, true) }
+
+func parse(h http.Header, body []byte, strict bool) (emit.Trigger, error) {
+	r := reader{values: map[string]string{}, strict: strict}
+	switch media, _, _ := mime.ParseMediaType(h.Get("Content-Type")); {
 	case media == eventType+"+json":
 		r.structured(body)
 	case strings.HasPrefix(media, eventType):
-		r.fault("its format is not read here")
+		r.unread = newFault("Content-Type", media, "its format is not read here", "send JSON, "+StructuredType)
 	default:
-		r.binary(req.Header, body)
+		r.binary(h, body)
 	}
 	return r.trigger()
+}
+
+// Batch reads the events of a batch in JSON as Parse does, each by itself: one that is none has its *InvalidError in its place. The error is an *InvalidError where the body is no
+// list, and matches emit.ErrTooLarge where it has more than most events.
+func Batch(body []byte, most int) (items []Item, err error) {
+	err = eachOf(body, func(raw json.RawMessage) error {
+		if len(items) == most {
+			return fmt.Errorf("%w: over %d events", emit.ErrTooLarge, most)
+		}
+		r := reader{values: map[string]string{}, strict: true}
+		r.structured(raw)
+		t, err := r.trigger()
+		items = append(items, Item{t, err})
+		return nil
+	})
+	return items, err
+}
+
+// An Item is an event of a batch, or says why it is none.
+type Item struct {
+	Trigger emit.Trigger
+	Err     error
 }
 
 // A reader collects what a request says.
 type reader struct {
 	values map[string]string
 	data   []byte
-	faults []error
+	faults []*Fault
+	unread *Fault // why it could not be looked at at all
+	strict bool   // what can be read and not written is at fault
 }
 
-func (r *reader) fault(text string) { r.faults = append(r.faults, errors.New(text)) }
+func (r *reader) fault(attribute, value, text, mend string) {
+	r.faults = append(r.faults, newFault(attribute, value, text, mend))
+}
 
 func (r *reader) binary(h http.Header, body []byte) {
 	for name, values := range h {
@@ -62,7 +95,8 @@ func (r *reader) binary(h http.Header, body []byte) {
 func (r *reader) header(name string, values []string) {
 	value, err := url.PathUnescape(unquote(values[0]))
 	if err != nil || len(values) > 1 || !utf8.ValidString(value) || name == "datacontenttype" || !IsName(name) {
-		r.fault(fmt.Sprintf("header ce-%.40s cannot be read", name))
+		r.fault(name, values[0], fmt.Sprintf("header ce-%.40s cannot be read", name),
+			"send it once, in UTF-8, percent-encoded; a media type is told by Content-Type")
 		return
 	}
 	r.values[name] = value
@@ -84,9 +118,8 @@ func unquote(s string) string {
 }
 
 func (r *reader) structured(body []byte) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil {
-		r.fault("its body is no JSON object")
+	members, fault := object(body)
+	if r.unread = fault; fault != nil {
 		return
 	}
 	data, base64 := members["data"], members["data_base64"]
@@ -102,7 +135,7 @@ func (r *reader) member(name string, raw json.RawMessage) {
 	text := ""
 	switch {
 	case !IsName(name) || raw[0] == '{' || raw[0] == '[':
-		r.fault(fmt.Sprintf("member %.40q cannot be read", name))
+		r.fault(name, string(raw), fmt.Sprintf("member %.40q cannot be read", name), mendName+" in its name, and a string, number or boolean as its value")
 	case raw[0] != '"' && string(raw) != "null":
 		r.values[name] = string(raw)
 	case json.Unmarshal(raw, &text) == nil && string(raw) != "null":
@@ -117,21 +150,24 @@ func (r *reader) payload(data, base64 json.RawMessage) {
 	switch {
 	case base64 != nil:
 		if data != nil || json.Unmarshal(base64, &r.data) != nil {
-			r.fault("data_base64 cannot be read")
+			r.fault("data_base64", "", "data_base64 cannot be read", "send data or data_base64, not both, and base64 as of RFC 4648")
 		}
 	case media == "" || declaresJSON(media):
-		r.data = bytes.Clone(data)
+		r.data = data
 	case json.Unmarshal(data, &text) == nil || data == nil:
 		r.data = []byte(text)
 	default:
-		r.fault("data is no string")
+		r.fault("data", "", "data is no string", "send a string, or data_base64, or a datacontenttype of JSON")
 	}
 }
 
 // trigger is what was read, unless something was wrong with it.
 func (r *reader) trigger() (emit.Trigger, error) {
-	if r.take("specversion") != "1.0" {
-		r.fault("specversion is not 1.0")
+	if r.unread != nil {
+		return emit.Trigger{}, invalid([]*Fault{r.unread})
+	}
+	if v := r.take("specversion"); v != "1.0" {
+		r.fault("specversion", v, "specversion is not 1.0", mendOf("specversion"))
 	}
 	t := emit.Trigger{
 		ID: r.take("id"), Type: r.take("type"), Source: r.take("source"), Subject: r.take("subject"),
@@ -140,17 +176,30 @@ func (r *reader) trigger() (emit.Trigger, error) {
 	if stamp := r.take("time"); stamp != "" {
 		var err error
 		if t.Time, err = time.Parse(time.RFC3339, stamp); err != nil {
-			r.fault("time is not of RFC 3339")
+			r.fault("time", stamp, "time is not of RFC 3339", mendTime)
 		}
 	}
 	if len(r.values) > 0 {
 		t.Attributes = r.values
 	}
-	r.faults = append(r.faults, required([]attribute{{"id", t.ID}, {"source", t.Source}, {"type", t.Type}})...)
-	if err := errors.Join(r.faults...); err != nil {
-		return emit.Trigger{}, &InvalidError{err}
+	r.more(required([]attribute{{"id", t.ID}, {"source", t.Source}, {"type", t.Type}}))
+	if r.strict {
+		_, faults := encode(t)
+		r.more(faults)
+	}
+	if err := invalid(r.faults); err != nil {
+		return emit.Trigger{}, err
 	}
 	return t, nil
+}
+
+// more adds faults of attributes that have none yet: what could not be read is not missing besides.
+func (r *reader) more(faults []*Fault) {
+	for _, f := range faults {
+		if f != nil && !slices.ContainsFunc(r.faults, func(told *Fault) bool { return told.Attribute == f.Attribute }) {
+			r.faults = append(r.faults, f)
+		}
+	}
 }
 
 func (r *reader) take(name string) string {

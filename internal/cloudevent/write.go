@@ -11,37 +11,29 @@ import (
 
 // Binary sets the headers of a trigger in binary mode: its data is the body as it is. An error is an *InvalidError.
 func Binary(h http.Header, t emit.Trigger) error {
-	media, _, err := contentType(t)
-	if err != nil {
+	e, faults := encode(t)
+	if err := invalid(faults); err != nil {
 		return err
 	}
-	all, err := attributes(t)
-	if err != nil {
-		return err
-	}
-	for _, a := range all {
+	for _, a := range e.attributes {
 		h.Set("Ce-"+a.name, Percent(a.value))
 	}
-	h.Set("Content-Type", media)
+	h.Set("Content-Type", e.media)
 	return nil
 }
 
 // Structured is the body of a trigger in structured mode; its content type is StructuredType. Data of type application/json or text/json
 // stands in it as it is; all else in base64, also what only says that it is JSON. An error is an *InvalidError.
 func Structured(t emit.Trigger) ([]byte, error) {
-	media, inline, err := contentType(t)
-	if err != nil {
-		return nil, err
-	}
-	all, err := attributes(t)
-	if err != nil {
+	e, faults := encode(t)
+	if err := invalid(faults); err != nil {
 		return nil, err
 	}
 	b := append(make([]byte, 0, 512+2*len(t.Data)), '{')
-	for _, a := range append(all, attribute{"datacontenttype", media}) {
+	for _, a := range append(e.attributes, attribute{"datacontenttype", e.media}) {
 		b = append(appendString(append(appendString(b, a.name), ':'), a.value), ',')
 	}
-	return append(appendData(b, t.Data, inline), '}'), nil
+	return append(appendData(b, t.Data, e.inline), '}'), nil
 }
 
 // appendData appends the member data, or takes back the comma before it.

@@ -90,12 +90,13 @@ func set(name string, value json.RawMessage, to reflect.Value) []FieldFault {
 
 // kindOf says in words what a field takes.
 func kindOf(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		return kindOf(t.Elem())
+	}
 	if w, ok := reflect.TypeAssert[interface{ takes() string }](reflect.Zero(t)); ok {
 		return w.takes()
 	}
 	switch t.Kind() {
-	case reflect.Pointer:
-		return kindOf(t.Elem())
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Uint64:

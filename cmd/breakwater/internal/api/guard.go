@@ -31,7 +31,7 @@ func (s *Server) guard() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // one of a test may have none
+		limitTime(w, r)
 		if !s.guarded() && !isOwnHost(r.Host) {
 			s.fail(t, http.StatusForbidden, fmt.Errorf("host is %s: use localhost, or configure a credential", quote(r.Host)), nil)
 			return
@@ -39,6 +39,18 @@ func (s *Server) guard() http.Handler {
 		inner.ServeHTTP(t, r)
 	})
 }
+
+// limitTime bounds how long a request may take; a response of a test may have no deadlines. A body that nobody asks for, since the request is refused, is
+// waited for by net/http: no longer than any other.
+func limitTime(w http.ResponseWriter, r *http.Request) {
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if hasBody(r) {
+		_ = out.SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
+}
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // isOwnHost says that a Host header names this machine: a page elsewhere whose name was made to resolve to it names itself. A browser always
 // sends one; checks of proxies may not.
@@ -69,6 +81,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	case pattern == "":
 		s.nowhere(w, r, h)
 	case s.intakes[pattern]:
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it sets one of its own
 		s.routes.ServeHTTP(w, r)
 	default:
 		if status, err := readBody(w, r); err != nil {
@@ -135,19 +148,17 @@ func (s *Server) admitted(r *http.Request) bool {
 
 // readBody reads the whole body, within its limit and its time, before anything is done.
 func readBody(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	if r.Body == nil || r.Body == http.NoBody {
+	if !hasBody(r) {
 		return 0, nil
 	}
-	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Now().Add(bodyTimeout)) // one of a test may have none
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = out.SetReadDeadline(time.Time{})
-	if err != nil {
+	if err != nil { // the deadline stays, for net/http reads on
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return http.StatusRequestEntityTooLarge, fmt.Errorf("body is over %d bytes: send less", maxBody)
 		}
 		return http.StatusBadRequest, errors.New("body could not be read whole: send it at once, in the length that the header says")
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(text))
 	return 0, nil
 }

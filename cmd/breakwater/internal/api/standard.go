@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -151,7 +152,7 @@ func (s *Standard) consumers(st *Status, r *emit.Router) {
 		st.Consumers = append(st.Consumers, Consumer{
 			Name: c.Name, Emitted: c.Emitted, Delivered: c.Delivered, Stored: c.Stored, Shed: c.Shed, Refused: c.Refused,
 			Degraded: c.Degraded, Replayed: c.Replayed, Evicted: c.Evicted, Discarded: c.Discarded, Reasons: c.Reasons, InFlight: c.InFlight,
-			Breaker: s.breaker(st.At, ScopeConsumer, c.Name, c.Breaker), Depth: depthOf(st.At, c.Depth, settings.Priorities, k.DeadLetters),
+			Breaker: s.breaker(st.At, ScopeConsumer, c.Name, c.Breaker), Depth: depthOf(st.At, c.Depth, settings.Priorities, cmp.Or(k.DeadLetters, settings.DeadLetters)),
 			TimeoutMS: ms(k.Timeout), SlowMS: ms(k.Slow), Bulkhead: k.Bulkhead,
 		})
 	}

@@ -210,6 +210,8 @@ type Reload struct {
 	Reloads  uint64    `json:"reloads"`  // that were taken, the start not counted
 	Failures uint64    `json:"failures"` // that were not: the settings before stay in force
 	Error    string    `json:"error,omitempty"`
+	// NeedsRestart are the keys whose new values wait for a restart.
+	NeedsRestart []string `json:"needs_restart,omitempty"`
 }
 
 // Stream is how the stream of events fares.

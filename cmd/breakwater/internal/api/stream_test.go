@@ -273,15 +273,15 @@ func TestStreamEndsWithAllOfIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := &sink{header: http.Header{}}
+			out := &sink{header: http.Header{}, release: make(chan struct{})}
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/events", http.NoBody)
 			go s.Handler().ServeHTTP(out, r)
 			synctest.Wait() // it waits for an event
-			out.holds = make(chan struct{})
+			out.holds.Store(true)
 			time.Sleep(tickEvery)
 			synctest.Wait() // it writes the status
 			h.Publish(Event{Kind: KindStop, Text: "the process ends"})
-			time.AfterFunc(time.Millisecond, func() { close(out.holds) })
+			time.AfterFunc(time.Millisecond, func() { close(out.release) })
 			s.Close()
 			if !strings.Contains(out.text.String(), "the process ends") {
 				t.Errorf("got %s", &out.text)
@@ -388,16 +388,17 @@ func TestStreamHeartbeat(t *testing.T) {
 
 // A sink is a response that is kept.
 type sink struct {
-	header http.Header
-	text   strings.Builder
-	holds  chan struct{} // writes wait for it, if it is not nil
+	header  http.Header
+	text    strings.Builder
+	holds   atomic.Bool // writes wait for release
+	release chan struct{}
 }
 
 func (s *sink) Header() http.Header { return s.header }
 func (s *sink) WriteHeader(int)     {}
 func (s *sink) Write(p []byte) (int, error) {
-	if s.holds != nil {
-		<-s.holds
+	if s.holds.Load() {
+		<-s.release
 	}
 	return s.text.Write(p)
 }

@@ -19,7 +19,7 @@ func promtool(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Fatal("promtool is missing: tools/install-promtool.sh installs it, or says how")
+		t.Fatal("promtool is missing: tools/install.sh promtool installs it, or says how")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -18,6 +18,7 @@ func (r *reader) ask(c *Config) {
 		r.names(&c.DB)
 		faults = append(faults, leaves(c.DB.Check())...)
 	}
+	r.consumerNames(c)
 	for _, f := range faults {
 		said := f.Error()
 		for i, n := range c.DB.Replicas {
@@ -68,9 +69,13 @@ func (noBackend) Sampled() bool { return false }
 // fieldName is a Go field in the text of a library.
 var fieldName = regexp.MustCompile(`\b[A-Z]\w*(\[\d+\])?(\.[A-Z]\w*)*`)
 
+// zeroIsDefault is how Go code asks for a default; in the file that is to leave the key out.
+var zeroIsDefault = regexp.MustCompile(`, or 0 for [^;]*$`)
+
 // tell notes a library's fault, "package: Field is Value: mend", in the words of the file.
 func (r *reader) tell(said string) {
 	pkg, rest, _ := strings.Cut(said, ": ")
+	rest = zeroIsDefault.ReplaceAllString(rest, "")
 	name := fieldName.FindString(rest)
 	at, known := r.places[pkg+": "+name]
 	if !known || !strings.HasPrefix(rest, name) {
@@ -105,7 +110,7 @@ func short(path string) string {
 
 // home is where the faults of a package are told whose field is not known.
 func (r *reader) home(pkg string) place {
-	key := map[string]string{"pgxread": "primary", "replica": "settings", "breaker": "settings"}[pkg]
+	key := map[string]string{"pgxread": "primary", "replica": "settings", "breaker": "settings", "emit": "consumers", "httpsink": "consumers", "boltletters": "dead_letters"}[pkg]
 	if key == "" {
 		key = "degraded_mode"
 	}

@@ -3,6 +3,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,17 @@ type Config struct {
 	ReadPath *readpath.Config
 	// StaleCache says that ReadPath wants a Cache; without one no stale answer is kept.
 	StaleCache bool
+	// Consumers are who is told of triggers. Their names differ from each other and from those of the replicas.
+	Consumers []Consumer
+	// DeadLetters is where triggers wait that could not be delivered.
+	DeadLetters DeadLetters
+	// Priorities and DefaultPriority are those of triggers; empty: those of package emit.
+	Priorities      []string
+	DefaultPriority string
+	// Daemon is what only the daemon heeds.
+	Daemon Daemon
+	// Hash tells files apart by their text, in 12 hexadecimal digits.
+	Hash string
 
 	nodes  bool // the file has nodes
 	reader *reader
@@ -42,7 +55,8 @@ func Load(name string) (*Config, error) {
 // Parse is Load for the text of a file.
 func Parse(name string, text []byte) (*Config, error) {
 	r := &reader{file: name, places: map[string]place{}, faulty: map[string]bool{}}
-	c := &Config{StaleCache: true, reader: r}
+	sum := sha256.Sum256(text)
+	c := &Config{StaleCache: true, Hash: hex.EncodeToString(sum[:6]), reader: r}
 	if root := r.document(text); root != nil {
 		r.top(place{node: root}, c)
 		r.ask(c)
@@ -56,10 +70,25 @@ func Parse(name string, text []byte) (*Config, error) {
 // HasNodes tells whether the file names nodes.
 func (c *Config) HasNodes() bool { return c.nodes }
 
+// Files are those that the file names and that were read with it, certificates and tokens.
+func (c *Config) Files() []string { return c.reader.files }
+
+// Secrets are the texts that must never be shown: passwords, tokens, queries of URLs.
+func (c *Config) Secrets() []string { return c.reader.secrets }
+
 // Fault is what is wrong with a value of the file, by the name that pgxread has for it, such as
 // "Replicas[0].DSN".
 func (c *Config) Fault(field, text string) Fault {
-	at := c.reader.places["pgxread: "+field]
+	return c.fault("pgxread: "+field, text)
+}
+
+// ConsumerFault is what is wrong with the URL of a consumer.
+func (c *Config) ConsumerFault(i int, text string) Fault {
+	return c.fault(fmt.Sprintf("url: %d", i), text)
+}
+
+func (c *Config) fault(key, text string) Fault {
+	at := c.reader.places[key]
 	return Fault{File: c.reader.file, Line: at.node.Line, Column: at.node.Column, Path: at.path, Text: text}
 }
 

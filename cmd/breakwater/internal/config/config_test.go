@@ -30,6 +30,7 @@ func setEnv(t *testing.T) {
 	t.Setenv("BREAKWATER_TEST_R1", "host=r1 user=app")
 	t.Setenv("BREAKWATER_TEST_R2", "host=r2 user=app")
 	t.Setenv("BREAKWATER_TEST_BAD", "host=h password=hunter2 port=x")
+	t.Setenv("BREAKWATER_TEST_SHORT", "hunter2")
 }
 
 // Every fault of a file at once, with its place and its mend, and nothing of a secret.
@@ -164,15 +165,11 @@ func TestExampleOfTheDocs(t *testing.T) {
 	if block == nil {
 		t.Fatal("no example")
 	}
-	for _, name := range []string{"PRIMARY", "PRIMARY_READS", "R1", "R1_SAMPLE", "R2"} {
-		t.Setenv(name+"_DSN", "host="+strings.ToLower(name))
-	}
-	c, err := Parse("configuration.md", block[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := parseExample(t, block[1])
+	checkExampleOfDaemon(t, c)
+	checkSchemaTakes(t, block[1])
 	wantDB := pgxread.Config{
-		Primary:         pgxread.Node{Name: "primary", DSN: "host=primary"},
+		Primary:         pgxread.Node{Name: "primary", DSN: "host=primary password=password-of-primary"},
 		PrimaryReadsDSN: "host=primary_reads",
 		Replicas:        []pgxread.Node{{Name: "r1", DSN: "host=r1", SampleDSN: "host=r1_sample"}, {Name: "r2", DSN: "host=r2"}},
 		Settings:        defaultSettings(t),
@@ -207,21 +204,34 @@ func TestExampleOfTheDocs(t *testing.T) {
 // knownKeys asks the reader, which lists them to whoever writes an unknown one.
 func knownKeys(t *testing.T) (all []string) {
 	t.Helper()
-	_, err := Parse("f", []byte(`{
-		"*********": 0, primary: {dsn: host=h, "*********": 0}, replicas: [{"*********": 0}], settings: {"*********": 0, open: {"*********": 0}},
-		degraded_mode: {"*********": 0, primary_read_budget: {"*********": 0}, recovery: {"*********": 0},
-			classes: {"*********": 0, critical: {"*********": 0}, degradable: {"*********": 0}, sheddable: {"*********": 0}}}}`))
-	faults, _ := errors.AsType[FaultErrors](err)
-	for _, f := range faults {
-		if _, keys, ok := strings.Cut(f.Text, "not shown: use "); ok {
-			all = append(all, strings.Split(keys, ", ")...)
-		}
-	}
-	if len(all) < 50 {
-		t.Fatalf("got %d keys of\n%v", len(all), err)
+	for _, keys := range keysByPath(t) {
+		all = append(all, keys...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// keysByPath are the keys of each mapping of the file, by its path.
+func keysByPath(t *testing.T) map[string][]string {
+	t.Helper()
+	_, err := Parse("f", []byte(`{
+		"*********": 0, primary: {dsn: host=h, "*********": 0}, replicas: [{"*********": 0}], settings: {"*********": 0, open: {"*********": 0}},
+		degraded_mode: {"*********": 0, primary_read_budget: {"*********": 0}, recovery: {"*********": 0},
+			classes: {"*********": 0, critical: {"*********": 0}, degradable: {"*********": 0}, sheddable: {"*********": 0}}},
+		consumers: [{"*********": 0, tls: {"*********": 0}, replay: {"*********": 0}, open: {"*********": 0}}],
+		dead_letters: {"*********": 0}, auth: {"*********": 0, tls: {"*********": 0}},
+		metrics: {"*********": 0}, tracing: {"*********": 0}, log: {"*********": 0}, shutdown: {"*********": 0}}`))
+	faults, _ := errors.AsType[FaultErrors](err)
+	found := map[string][]string{}
+	for _, f := range faults {
+		if _, keys, ok := strings.Cut(f.Text, "not shown: use "); ok {
+			found[strings.ReplaceAll(f.Path, "[0]", "[]")] = strings.Split(keys, ", ")
+		}
+	}
+	if len(found) != 23 {
+		t.Fatalf("got %d mappings of\n%v", len(found), err)
+	}
+	return found
 }
 
 // nobody is the connector of a node that is not asked.

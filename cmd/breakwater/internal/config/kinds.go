@@ -138,8 +138,8 @@ func seconds(key, lib string, to *time.Duration, usual string) field {
 	}}
 }
 
-func yes(key, lib string, to *bool) field {
-	return field{key, lib, func(r *reader, at place) {
+func yes(key string, to *bool) field {
+	return field{key, "", func(r *reader, at place) {
 		word, ok := scalar(at, "!!bool")
 		b, err := strconv.ParseBool(word)
 		if !ok || err != nil {

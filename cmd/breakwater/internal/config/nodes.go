@@ -5,6 +5,10 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/breakwater-go/breakwater/pgxread"
 	"github.com/breakwater-go/breakwater/replica"
@@ -18,13 +22,17 @@ func (r *reader) top(at place, c *Config) {
 	c.DB.Primary.Name = "primary"
 	r.expect("Primary", place{path: "primary", node: at.node})
 	paths := &readPath{stale: &c.StaleCache}
-	given := r.mapping(at,
+	fields := []field{
 		section("primary", func(r *reader, at place) { r.primary(at, &c.DB) }),
 		section("replicas", func(r *reader, at place) { r.replicas(at, &c.DB) }),
 		section("settings", func(r *reader, at place) { r.settings(at, &c.DB.Settings) }),
 		section("endpoints", paths.endpoints),
 		section("degraded_mode", paths.degraded),
-	)
+		section("consumers", func(r *reader, at place) { r.consumers(at, c) }),
+		section("dead_letters", func(r *reader, at place) { r.deadLetters(at, &c.DeadLetters) }),
+	}
+	given := r.mapping(at, slices.Concat(fields, r.priorities(c), r.daemon(c))...)
+	r.given = given
 	_, primary := given["primary"]
 	replicas, several := given["replicas"]
 	c.nodes = primary || several
@@ -35,8 +43,10 @@ func (r *reader) top(at place, c *Config) {
 	if _, endpoints := given["endpoints"]; endpoints || degraded {
 		c.ReadPath = &paths.Config
 	}
+	r.checkPriorities(c, given)
+	r.checkListen(c, given)
 	if len(given) == 0 && len(r.faults) == 0 {
-		r.fault(at, "is empty: write degraded_mode, or primary and replicas, as docs/configuration.md shows")
+		r.fault(at, "is empty: write primary and replicas, consumers, or degraded_mode, as docs/configuration.md shows")
 	}
 }
 
@@ -123,24 +133,34 @@ var (
 
 // dsn is the connection string of a credential; lib is pgxread's name for it.
 func (r *reader) dsn(at place, given map[string]place, c credential, key, lib string) string {
+	dsn := r.either(at, given, c, key, "pgxread: "+lib, "the server's connection string")
+	if parsed, err := pgconn.ParseConfig(dsn); err == nil && dsn != "" {
+		r.secret(parsed.Password)
+	}
+	return dsn
+}
+
+// either is the text of a credential, which the file or the environment has.
+func (r *reader) either(at place, given map[string]place, c credential, key, lib, what string) string {
 	literal, hasLiteral := given[key]
 	env, hasEnv := given[key+"_env"]
 	switch {
 	case hasLiteral && hasEnv:
 		r.fault(env, "is given beside %s: keep one of the two", key)
-		r.places["pgxread: "+lib] = env
+		r.places[lib] = env
 	case hasEnv && c.env != "":
-		r.places["pgxread: "+lib] = env
-		return r.environment(env, c.env)
+		r.places[lib] = env
+		return r.environment(env, c.env, what)
 	case hasLiteral:
-		r.places["pgxread: "+lib] = literal
+		r.places[lib] = literal
 	default:
-		r.places["pgxread: "+lib] = at.child(key, at.node)
+		r.places[lib] = at.child(key, at.node)
 	}
 	return c.text
 }
 
-func (r *reader) environment(at place, name string) string {
+// environment is the value of a variable; what is what it must hold.
+func (r *reader) environment(at place, name, what string) string {
 	value := os.Getenv(name)
 	shown := "a variable"
 	if shownVariable.MatchString(name) {
@@ -148,11 +168,22 @@ func (r *reader) environment(at place, name string) string {
 	}
 	switch {
 	case !variable.MatchString(name):
-		r.fault(at, "is no name of an environment variable: use letters, digits and underscores; a connection string itself belongs under the key without _env")
+		r.fault(at, "is no name of an environment variable: use letters, digits and underscores%s", literalKey(at))
 	case value == "":
-		r.fault(at, "names %s, which is empty or not set: set it to the server's connection string", shown)
+		r.fault(at, "names %s, which is empty or not set: set it to %s", shown, what)
 	}
 	return value
+}
+
+// literalKey says where a value itself belongs, if the file may hold it.
+func literalKey(at place) string {
+	switch {
+	case strings.HasSuffix(at.path, "dsn_env"):
+		return "; a connection string itself belongs under the key without _env"
+	case strings.HasSuffix(at.path, "url_env"):
+		return "; a URL itself belongs under the key without _env"
+	}
+	return ""
 }
 
 // settings reads those of the replica set.
@@ -162,7 +193,7 @@ func (r *reader) settings(at place, s *replica.Settings) {
 		duration("trip", "replica: Trip", &s.Trip, span{usual: "500ms", never: true}),
 		duration("reenter", "replica: Reenter", &s.Reenter, span{least: replica.MinReenter, usual: "200ms"}),
 		whole("breaches", "replica: Breaches", &s.Breaches, math.MaxInt32, "3"),
-		yes("count_requests", "", &s.CountRequests),
+		yes("count_requests", &s.CountRequests),
 		duration("max_staleness", "replica: MaxStaleness", &s.MaxStaleness, span{usual: "2.25s", never: true}),
 		duration("calm", "replica: Calm", &s.Calm, span{least: 1e6, usual: "1.5s"}),
 		duration("fast", "replica: Fast", &s.Fast, span{least: 1e6, usual: "100ms"}),

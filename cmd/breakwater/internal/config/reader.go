@@ -24,6 +24,10 @@ type reader struct {
 	faults FaultErrors
 	faulty map[string]bool  // paths that have a fault
 	places map[string]place // of what the libraries check too, by "package: Field"
+	given  map[string]place // keys of the root
+
+	secrets []string // what must never be shown
+	files   []string // that were read beside
 }
 
 func (r *reader) fault(at place, format string, args ...any) {
@@ -33,6 +37,16 @@ func (r *reader) fault(at place, format string, args ...any) {
 	}
 	r.faulty[path] = true
 	r.faults = append(r.faults, Fault{r.file, at.node.Line, at.node.Column, path, fmt.Sprintf(format, args...)})
+}
+
+// faultyBelow tells whether anything in a section has a fault.
+func (r *reader) faultyBelow(path string) bool {
+	for p := range r.faulty {
+		if strings.HasPrefix(p, path+".") {
+			return true
+		}
+	}
+	return false
 }
 
 // A field is a key that a mapping may have.

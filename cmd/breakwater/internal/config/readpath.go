@@ -88,7 +88,7 @@ func (p *readPath) critical(r *reader, at place) {
 func (p *readPath) degradable(r *reader, at place) {
 	d := &p.Degradable
 	given := r.mapping(at,
-		yes("serve_stale_from_cache", "", p.stale),
+		yes("serve_stale_from_cache", p.stale),
 		only("stale_header", `"X-Data-Freshness: stale"`, "readpath/httpread sets this header"),
 		only("cache_miss_fallback", "primary_if_budget", "what the cache lacks comes from the primary within its budget, else the endpoint's default is served"),
 		duration("max_staleness", "readpath: Degradable.MaxStaleness", &d.MaxStaleness, span{usual: "2s"}),

@@ -68,13 +68,16 @@ func (s *stage) check(held bool, expected, format string, args ...any) {
 	s.p.runs.change(func(r *api.LabRun) { r.Results = append(r.Results, c) })
 }
 
-// stalls is the delay by the machine from which on its speed is not the library's: half of what makes a delivery slow.
-const stalls = 25 * time.Millisecond
+// The delays by the machine from which on it breaks expectations by itself.
+const (
+	slowStall = 25 * time.Millisecond  // a consumer that gets no processor is slow: half of what makes a delivery slow
+	longStall = 250 * time.Millisecond // timeouts pass: half of the shortest, that of a connection
+)
 
-// speed is check for an expectation that a machine which stalls can break by itself: a consumer that gets no processor is slow.
-func (s *stage) speed(held bool, expected, format string, args ...any) {
+// unless is check for an expectation that is not judged where the machine stalled for so long.
+func (s *stage) unless(stalled time.Duration, held bool, expected, format string, args ...any) {
 	seen := fmt.Sprintf(format, args...)
-	if !held && s.stall >= stalls {
+	if !held && s.stall >= stalled {
 		held, seen = true, seen+fmt.Sprintf("; not judged, since the machine stalled for %v", round(s.stall))
 	}
 	s.check(held, expected, "%s", seen)

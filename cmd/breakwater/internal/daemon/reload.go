@@ -1,0 +1,237 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
+	"github.com/breakwater-go/breakwater/pgxread"
+)
+
+// A change is one step of a reload, and how it is taken back.
+type change struct {
+	what string
+	do   func() error
+	undo func() error
+}
+
+// apply makes all changes or none: those before one that fails are taken back, the last one first. What could not be taken back is in the error.
+func apply(changes []change) error {
+	for i, c := range changes {
+		err := c.do()
+		if err == nil {
+			continue
+		}
+		errs := []error{fmt.Errorf("%s: %w", c.what, err)}
+		for _, done := range slices.Backward(changes[:i]) {
+			if err := done.undo(); err != nil {
+				errs = append(errs, fmt.Errorf("%s could not be put back: %w", done.what, err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// reload reads the file again and applies it, all of it or nothing; what was in force stays in force then.
+func (d *daemon) reload() {
+	d.tellManager(d.notify.Reloading())
+	at := time.Now()
+	d.watcher.watch(d.files()...) // before it is read: what comes later is another change
+	next, err := config.Load(d.File)
+	if err == nil {
+		err = next.Serve()
+	}
+	var later []string
+	if err == nil {
+		d.redact.Add(next.Secrets()...)
+		later = d.needRestart(next)
+		d.carry(next, later)
+		err = d.standard.Exclusively(func() error { return apply(d.changes(next)) })
+	}
+	if err == nil {
+		d.inForce.Store(next)
+		d.level.Set(levelOf(next))
+		d.watch()
+	}
+	d.noteReload(at, err, later)
+	d.tellManager(d.notify.Ready(d.summary()))
+}
+
+// noteReload tells how it ended, once in each place.
+func (d *daemon) noteReload(at time.Time, err error, later []string) {
+	d.reloads.Done(at, err)
+	e := api.Event{At: at, Kind: api.KindReload, Text: "the configuration was read again and is in force"}
+	if len(later) > 0 {
+		e.Text += ", but a restart is needed for " + strings.Join(later, ", ")
+	}
+	if err != nil {
+		e.Text, e.Error = "the configuration was not taken: the settings before stay in force", strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	was := d.reloaded.Load()
+	now := &api.Reload{At: at, OK: err == nil, Reloads: was.Reloads, Failures: was.Failures, Error: d.redact.Text(e.Error), NeedsRestart: later}
+	if err == nil {
+		now.Reloads++
+	} else {
+		now.Failures++
+	}
+	d.reloaded.Store(now)
+	d.hub.Publish(e)
+}
+
+// watch has the files watched that are in force. One that was written since it was read counts as a change.
+func (d *daemon) watch() {
+	d.watcher.watch(d.files()...)
+	if now := d.watcher.files[d.File].sum; now != "" && !strings.HasPrefix(now, d.inForce.Load().Hash) {
+		d.watcher.taken = ""
+	}
+}
+
+// files are what is watched: the configuration and what it names.
+func (d *daemon) files() []string { return append([]string{d.File}, d.inForce.Load().Files()...) }
+
+// needRestart are the keys that differ from those of the start and cannot change while running.
+func (d *daemon) needRestart(next *config.Config) (keys []string) {
+	old := d.Config
+	differ := func(key string, differs bool) {
+		if differs {
+			keys = append(keys, key)
+		}
+	}
+	differ("primary", next.HasNodes() != old.HasNodes() || next.DB.Primary != old.DB.Primary || next.DB.PrimaryReadsDSN != old.DB.PrimaryReadsDSN)
+	differ("degraded_mode", (next.ReadPath == nil) != (old.ReadPath == nil))
+	differ("consumers", (len(next.Consumers) == 0) != (len(old.Consumers) == 0))
+	differ("priorities", !slices.Equal(next.Priorities, old.Priorities))
+	differ("default_priority", next.DefaultPriority != old.DefaultPriority)
+	differ("dead_letters", next.DeadLetters != old.DeadLetters)
+	a, b := next.Daemon, old.Daemon
+	differ("listen", a.Listen != b.Listen)
+	differ("agent_listen", a.AgentListen != b.AgentListen)
+	differ("auth.bearer_token", (a.Auth.Bearer == "") != (b.Auth.Bearer == ""))
+	differ("auth.tls", (a.Auth.TLS.Cert == "") != (b.Auth.TLS.Cert == "") || (a.Auth.TLS.CA == "") != (b.Auth.TLS.CA == ""))
+	differ("auth.open", a.Auth.OpenMetrics != b.Auth.OpenMetrics || a.Auth.OpenReplica != b.Auth.OpenReplica)
+	differ("metrics", a.PublishedNames != b.PublishedNames)
+	differ("tracing", a.Tracing != b.Tracing)
+	differ("log.format", a.Log.JSON != b.Log.JSON)
+	differ("flight_recorder", a.FlightRecorder != b.FlightRecorder)
+	return keys
+}
+
+// carry keeps what is in force in place of what needs a restart: the next reload compares with it, and a credential that was asked for still is.
+func (d *daemon) carry(next *config.Config, later []string) {
+	now := d.inForce.Load()
+	for _, key := range later {
+		if strings.HasPrefix(key, "auth.") {
+			next.Daemon.Auth = now.Daemon.Auth
+		}
+		if key == "primary" {
+			next.DB.Primary, next.DB.PrimaryReadsDSN, next.DB.Replicas = now.DB.Primary, now.DB.PrimaryReadsDSN, now.DB.Replicas
+		}
+	}
+}
+
+// changes is the way from what runs to what the file says, as far as it can be gone without a restart. What takes something away comes last: it
+// is what least can be put back.
+func (d *daemon) changes(next *config.Config) (all []change) {
+	var last []change
+	if d.parts.db != nil {
+		add, remove := d.nodeChanges(next)
+		all, last = append(all, add...), append(last, remove...)
+		set := d.parts.db.Set()
+		was := set.Settings()
+		all = append(all, change{
+			"settings",
+			func() error { return set.Reconfigure(next.DB.Settings) },
+			func() error { return set.Reconfigure(was) },
+		})
+	}
+	if path := d.parts.path; path != nil && next.ReadPath != nil {
+		was, c := path.Config(), *next.ReadPath
+		c.Observer = d.observers.path
+		all = append(all, change{
+			"degraded_mode",
+			func() error { return path.Reconfigure(c) },
+			func() error { return path.Reconfigure(was) },
+		})
+	}
+	if d.parts.router != nil && len(next.Consumers) > 0 {
+		all = append(all, d.consumerChange(next))
+	}
+	return append(all, last...)
+}
+
+func (d *daemon) consumerChange(next *config.Config) change {
+	router, sinks := d.parts.router, d.parts.sinks
+	was := router.Config()
+	return change{
+		"consumers",
+		func() error {
+			lanes, with, err := d.parts.lanes(next, &d.observers)
+			if err != nil {
+				return err
+			}
+			lanes.Priorities, lanes.DefaultPriority, lanes.DeadLetters, lanes.Observer = was.Priorities, was.DefaultPriority, was.DeadLetters, was.Observer
+			if err := router.Reconfigure(lanes); err != nil {
+				return err
+			}
+			d.parts.keep(with)
+			return nil
+		},
+		func() error {
+			if err := router.Reconfigure(was); err != nil {
+				return err
+			}
+			d.parts.keep(sinks)
+			return nil
+		},
+	}
+}
+
+// nodeChanges are the replicas that come and those that go. One whose connection strings changed is another one under its name.
+func (d *daemon) nodeChanges(next *config.Config) (add, remove []change) {
+	old, now := byName(d.inForce.Load().DB.Replicas), byName(next.DB.Replicas)
+	db := d.parts.db
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		was, known := old[name]
+		switch node := now[name]; {
+		case !known:
+			add = append(add, change{"replicas: " + name, func() error { return db.AddReplica(node) }, func() error { return db.RemoveReplica(name) }})
+		case was != node:
+			remove = append(remove, change{
+				"replicas: " + name,
+				func() error { return exchange(db, was, node) },
+				func() error { return exchange(db, node, was) },
+			})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		if _, stays := now[name]; !stays {
+			remove = append(remove, change{"replicas: " + name, func() error { return db.RemoveReplica(name) }, func() error { return db.AddReplica(old[name]) }})
+		}
+	}
+	return add, remove
+}
+
+// exchange puts a node in the place of another one of its name, and that one back where it fails.
+func exchange(db *pgxread.DB, was, now pgxread.Node) error {
+	if err := db.RemoveReplica(was.Name); err != nil {
+		return err
+	}
+	if err := db.AddReplica(now); err != nil {
+		return errors.Join(err, db.AddReplica(was))
+	}
+	return nil
+}
+
+func byName(nodes []pgxread.Node) map[string]pgxread.Node {
+	m := make(map[string]pgxread.Node, len(nodes))
+	for _, n := range nodes {
+		m[n.Name] = n
+	}
+	return m
+}
