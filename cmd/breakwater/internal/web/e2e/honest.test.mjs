@@ -120,6 +120,7 @@ test('the daemon’s page has no lab, and no badge of a simulation', async () =>
     assert.equal(await page.locator('#simulated').count(), 0);
     assert.match(await page.locator('#facts').innerText(), /PostgreSQL 15\.18/);
     assert.match(await page.locator('#footer').innerText(), /configuration 4f1c9a70be2d/);
+    await page.locator('#banner', { hasText: 'Some settings wait for a restart' }).getByText('listen').waitFor();
     assert.ok(await page.locator('#lab').isHidden());
     assert.ok(await page.locator('#rail #events').isVisible(), 'the log stands beside the breakers');
     await page.waitForFunction(() => /replica \d/.test(document.querySelector('#chart-sources .plot').getAttribute('aria-label')), null, { timeout: 10_000 });
