@@ -86,6 +86,9 @@ test('charts: range, pause, one cursor for all, and each as a table', async () =
 test('events: filter, kinds, pause, copy as JSON; the address keeps filter, selection and range', async () => {
   const { page, close } = await open(browser, lab.url);
   await live(page);
+  await fault(page, 'pause replay', 'r2').click();
+  await stateIs(page, 'r2', 'open');
+  await page.locator('#heal').click();
   await event(page, 'r2: closed');
   await page.getByLabel('Filter events').fill('r2 closed');
   await page.waitForFunction(() => [...document.querySelectorAll('.log li')].every((li) => /r2: closed/.test(li.innerText)));
