@@ -128,7 +128,7 @@ func TestPromtool(t *testing.T) {
 	}
 	var text string
 	synctest.Test(t, func(t *testing.T) { text = scrapeOf(t, everything(t)).text })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, tool, "check", "metrics")
 	c.Stdin = strings.NewReader(text)

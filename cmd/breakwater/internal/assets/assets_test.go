@@ -21,7 +21,7 @@ func promtool(t *testing.T, dir string, args ...string) (string, error) {
 	if err != nil {
 		t.Fatal("promtool is missing: tools/install.sh promtool installs it, or says how")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, tool, args...)
 	c.Dir = dir
