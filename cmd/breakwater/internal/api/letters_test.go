@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/breakwater-go/breakwater/emit"
 )
@@ -104,5 +105,19 @@ func TestPayloads(t *testing.T) {
 		if got != c.payload || len(l.Encoded) != c.encoded || l.Cut != c.cut {
 			t.Errorf("%s: got %d bytes of text, %d encoded, cut %t", c.name, len(got), len(l.Encoded), l.Cut)
 		}
+	}
+}
+
+// RFC 3339 is read with an offset of 24 hours, and cannot be written with one: a letter with such a time is listed in UTC.
+func TestLetterOfAnyTime(t *testing.T) {
+	w := newWorld(t)
+	h := w.serve(nil).Handler()
+	at, err := time.Parse(time.RFC3339, "2026-01-02T00:00:00+24:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.park(emit.Trigger{Type: "order", Time: at})
+	if got := w.letters(h, "consumer=ledger").Letters; len(got) != 1 || !got[0].Time.Equal(at) {
+		t.Errorf("got %+v, want one of %v", got, at)
 	}
 }
