@@ -121,3 +121,25 @@ func TestLetterOfAnyTime(t *testing.T) {
 		t.Errorf("got %+v, want one of %v", got, at)
 	}
 }
+
+// A filter that is written and selects nothing by itself is refused: as one that is left out it would select every letter.
+func TestFilterThatSelectsAny(t *testing.T) {
+	w := newWorld(t)
+	h := w.serve(nil).Handler()
+	w.park(emit.Trigger{Type: "order", Key: "k"})
+	for _, one := range []string{
+		`"seq":0`, `"seq":null`, `"key":""`, `"key":null`, `"types":[]`, `"types":null`, `"priorities":[]`, `"priorities":null`, `"reasons":[]`, `"reasons":null`, `"parked":null`,
+	} {
+		field, _, _ := strings.Cut(strings.TrimPrefix(one, `"`), `"`)
+		for method, path := range map[string]string{"DELETE": "/api/v1/dead-letters", "POST": "/api/v1/dead-letters/replay"} {
+			reason := map[string]string{"DELETE": `"reason":"test",`}[method]
+			answer, body := ask(t, h, method, path, `{"consumer":"ledger",`+reason+`"filter":{`+one+`}}`)
+			if answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"filter.`+field+`"`) {
+				t.Errorf("%s %s: got %d %s, want 400 that names it", method, one, answer.StatusCode, body)
+			}
+		}
+	}
+	if got := w.letters(h, "consumer=ledger").Letters; len(got) != 1 {
+		t.Errorf("got %d letters left, want 1", len(got))
+	}
+}
