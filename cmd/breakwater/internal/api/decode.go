@@ -26,6 +26,9 @@ func decode(r *http.Request, into any) error {
 	return invalid(object("", body, reflect.ValueOf(into).Elem()))
 }
 
+// mostFaults bounds what is told of one body: of one with ten thousand wrong names that would be megabytes.
+const mostFaults = 100
+
 // object reads one JSON object into a struct, whose place in the body is told before the names of its fields.
 func object(place string, text []byte, into reflect.Value) (faults []FieldFault) {
 	bad := func(mend string) []FieldFault {
@@ -38,6 +41,9 @@ func object(place string, text []byte, into reflect.Value) (faults []FieldFault)
 	}
 	seen := map[string]bool{}
 	for d.More() {
+		if len(faults) > mostFaults {
+			return bad("it has many faults: mend those that are told first")
+		}
 		name, value, err := member(d)
 		if err != nil {
 			return bad("it is no JSON: " + err.Error())
