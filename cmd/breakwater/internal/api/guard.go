@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -75,11 +76,14 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusUnauthorized, errors.New("a credential is needed: send the header Authorization: Bearer TOKEN"), nil)
 		return
 	}
+	_, unread := url.ParseQuery(r.URL.RawQuery)
 	switch {
 	case page:
 		s.conf.Page.ServeHTTP(w, r)
 	case pattern == "":
 		s.nowhere(w, r, h)
+	case unread != nil: // URL.Query passes over what it cannot read: a filter would select more than it says
+		s.refuse(w, &InvalidError{[]FieldFault{{"query", quote(r.URL.RawQuery), "write it as name=value&name=value, percent-encoded, without semicolons"}}})
 	case s.intakes[pattern]:
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it sets one of its own
 		s.routes.ServeHTTP(w, r)
