@@ -37,8 +37,19 @@ func (s *Server) guard() http.Handler {
 			s.fail(t, http.StatusForbidden, fmt.Errorf("host is %s: use localhost, or configure a credential", quote(r.Host)), nil)
 			return
 		}
+		if isForeignFetch(r) {
+			s.fail(t, http.StatusForbidden, errors.New("a page of another origin may not ask that"), nil)
+			return
+		}
 		inner.ServeHTTP(t, r)
 	})
+}
+
+// isForeignFetch says that a script of another site asks. It could read no answer, but hold all places of the stream. A link that a person
+// follows is none.
+func isForeignFetch(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate" && strings.HasPrefix(r.URL.Path, "/api/")
 }
 
 // limitTime bounds how long a request may take; a response of a test may have no deadlines. A body that nobody asks for, since the request is refused, is
