@@ -26,8 +26,8 @@ type reader struct {
 	places map[string]place // of what the libraries check too, by "package: Field"
 	given  map[string]place // keys of the root
 
-	secrets []string // what must never be shown
-	files   []string // that were read beside
+	secrets []string          // what must never be shown
+	files   map[string]string // that were read beside, with the sums of their texts
 }
 
 func (r *reader) fault(at place, format string, args ...any) {

@@ -58,6 +58,7 @@ func (d *daemon) reload() {
 		d.inForce.Store(next)
 		d.level.Set(levelOf(next))
 		d.watch()
+		d.warnAbsent()
 	}
 	d.noteReload(at, err, later)
 	d.tellManager(d.notify.Ready(d.summary()))
@@ -86,14 +87,18 @@ func (d *daemon) noteReload(at time.Time, err error, later []string) {
 
 // watch has the files watched that are in force. One that was written since it was read counts as a change.
 func (d *daemon) watch() {
+	c := d.inForce.Load()
 	d.watcher.watch(d.files()...)
-	if now := d.watcher.files[d.File].sum; now != "" && !strings.HasPrefix(now, d.inForce.Load().Hash) {
-		d.watcher.taken = ""
+	d.watcher.differs(d.File, c.Hash)
+	for name, read := range c.Files() {
+		d.watcher.differs(name, read)
 	}
 }
 
 // files are what is watched: the configuration and what it names.
-func (d *daemon) files() []string { return append([]string{d.File}, d.inForce.Load().Files()...) }
+func (d *daemon) files() []string {
+	return slices.AppendSeq([]string{d.File}, maps.Keys(d.inForce.Load().Files()))
+}
 
 // needRestart are the keys that differ from those of the start and cannot change while running.
 func (d *daemon) needRestart(next *config.Config) (keys []string) {
@@ -104,6 +109,7 @@ func (d *daemon) needRestart(next *config.Config) (keys []string) {
 		}
 	}
 	differ("primary", next.HasNodes() != old.HasNodes() || next.DB.Primary != old.DB.Primary || next.DB.PrimaryReadsDSN != old.DB.PrimaryReadsDSN)
+	differ("replicas", len(keys) > 0 && !slices.Equal(next.DB.Replicas, d.inForce.Load().DB.Replicas)) // those of another primary wait with it
 	differ("degraded_mode", (next.ReadPath == nil) != (old.ReadPath == nil))
 	differ("consumers", (len(next.Consumers) == 0) != (len(old.Consumers) == 0))
 	differ("priorities", !slices.Equal(next.Priorities, old.Priorities))
@@ -126,11 +132,13 @@ func (d *daemon) needRestart(next *config.Config) (keys []string) {
 func (d *daemon) carry(next *config.Config, later []string) {
 	now := d.inForce.Load()
 	for _, key := range later {
-		if strings.HasPrefix(key, "auth.") {
-			next.Daemon.Auth = now.Daemon.Auth
-		}
-		if key == "primary" {
+		switch key {
+		case "primary":
 			next.DB.Primary, next.DB.PrimaryReadsDSN, next.DB.Replicas = now.DB.Primary, now.DB.PrimaryReadsDSN, now.DB.Replicas
+		case "auth.bearer_token": // each by itself: a token is exchanged although another key of auth waits
+			next.Daemon.Auth.Bearer = now.Daemon.Auth.Bearer
+		case "auth.tls":
+			next.Daemon.Auth.TLS = now.Daemon.Auth.TLS
 		}
 	}
 }

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
+)
+
+// A token is exchanged while another key of auth waits for a restart: who had the one before is not let in for that (REQ-O4).
+func TestTokenIsExchangedBesideWhatWaits(t *testing.T) {
+	k := newTaker(t)
+	consumers := "consumers: [{name: a, url: '" + k.URL + "'}]\n"
+	file := configured(t, "auth: {bearer_token_file: token}\n"+consumers)
+	token := filepath.Join(filepath.Dir(file), "token")
+	write(t, token, "the-first-token-of-all\n")
+	r := start(t, file)
+	r.token = "the-first-token-of-all"
+	got := r.reload("listen: 127.0.0.1:0\nauth: {bearer_token_file: token, open: [metrics]}\n" + consumers)
+	if !got.OK || !slices.Equal(got.NeedsRestart, []string{"auth.open"}) {
+		t.Errorf("got %+v, want a restart for auth.open", got)
+	}
+	write(t, token, "another-token-that-is-new\n")
+	r.eventually("the old token is refused", func() bool { status, _ := r.do("GET", "/api/v1/status", ""); return status == http.StatusUnauthorized })
+	r.token = "another-token-that-is-new"
+	r.status()
+}
+
+// A token that is exchanged after it was read, and before it is watched, counts as changed.
+func TestTokenIsExchangedMeanwhile(t *testing.T) {
+	file := configured(t, "auth: {bearer_token_file: token}\nconsumers: [{name: a, url: 'http://a/'}]\n")
+	token := filepath.Join(filepath.Dir(file), "token")
+	write(t, token, "the-first-token-of-all\n")
+	c, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{Options: Options{File: file}, watcher: &watcher{}}
+	d.inForce.Store(c)
+	d.watch()
+	if n := changes(d.watcher, 3); n != 0 {
+		t.Errorf("nothing was written: got %d changes", n)
+	}
+	write(t, token, "another-token-that-is-new\n")
+	d.watch()
+	if n := changes(d.watcher, 3); n != 1 {
+		t.Errorf("got %d changes, want 1", n)
+	}
+}
+
+// A reload that renames a consumer tells of the letters that wait for the name before, once (REQ-E8).
+func TestReloadTellsOfLettersThatNobodyDelivers(t *testing.T) {
+	k := newTaker(t)
+	k.become(true)
+	text := func(name string) string {
+		return "listen: 127.0.0.1:0\nconsumers: [{name: " + name + ", url: '" + k.URL + "'}]\n"
+	}
+	r := start(t, configured(t, text("a")[len("listen: 127.0.0.1:0\n"):]))
+	if status, answer := r.emit("1"); status != http.StatusAccepted {
+		t.Fatal(status, answer)
+	}
+	r.reload(text("b"))
+	r.reload(text("b"))
+	const said = `letters of \"a\" wait`
+	r.log.waitFor(t, said, 1)
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(r.log.String(), said); n != 1 {
+		t.Errorf("got it told %d times, want once:\n%s", n, r.log)
+	}
+}
