@@ -48,6 +48,7 @@ func (d *daemon) reload() {
 		err = next.Serve()
 	}
 	var later []string
+	sinks := d.parts.sinks
 	if err == nil {
 		d.redact.Add(next.Secrets()...)
 		later = d.needRestart(next)
@@ -57,6 +58,7 @@ func (d *daemon) reload() {
 	if err == nil {
 		d.inForce.Store(next)
 		d.level.Set(levelOf(next))
+		d.parts.closeGone(sinks)
 		d.watch()
 		d.warnAbsent()
 	}
@@ -187,14 +189,16 @@ func (d *daemon) consumerChange(next *config.Config) change {
 			if err := router.Reconfigure(lanes); err != nil {
 				return err
 			}
-			d.parts.keep(with)
+			d.parts.sinks = with
 			return nil
 		},
 		func() error {
 			if err := router.Reconfigure(was); err != nil {
 				return err
 			}
-			d.parts.keep(sinks)
+			with := d.parts.sinks
+			d.parts.sinks = sinks
+			d.parts.closeGone(with)
 			return nil
 		},
 	}
