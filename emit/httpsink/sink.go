@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/breakwater-go/breakwater/emit"
@@ -23,7 +24,8 @@ type Sink struct {
 	url       *url.URL
 	shown     string // scheme and host
 	transport *http.Transport
-	secrets   []string // of the Config
+	secrets   []string    // of the Config
+	closed    atomic.Bool // set once, by Close
 }
 
 // New makes a Sink. Nothing is connected yet. The error names every fault of the Config.
@@ -54,9 +56,24 @@ func (s *Sink) GoString() string { return s.String() }
 // CloseIdleConnections closes the connections that are not in use. Call it when the last delivery has ended.
 func (s *Sink) CloseIdleConnections() { s.transport.CloseIdleConnections() }
 
+// Close closes the connections, each once no delivery uses it. It does not wait, and may be called while deliveries are under way. Deliveries
+// that begin later are made, over connections that are not kept.
+func (s *Sink) Close() {
+	s.closed.Store(true)
+	s.transport.CloseIdleConnections()
+}
+
+// ended closes what a delivery left behind, if the sink is closed: a request has the transport keep connections again.
+func (s *Sink) ended() {
+	if s.closed.Load() {
+		s.transport.CloseIdleConnections()
+	}
+}
+
 // Deliver sends t, and says by the answer whether it was taken: see the package's documentation. The errors are an [emit.LaterError],
 // a [StatusError], or wrap the context's or that of the connection; each names scheme and host.
 func (s *Sink) Deliver(ctx context.Context, t emit.Trigger) error {
+	defer s.ended()
 	req, data, err := s.request(ctx, t)
 	if err != nil {
 		return fmt.Errorf("httpsink: %s: %w", s.shown, err)

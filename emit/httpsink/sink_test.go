@@ -277,3 +277,41 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
+
+// A closed sink keeps no connection, not that of a delivery that was under way, nor that of one that began later.
+func TestClose(t *testing.T) {
+	arrived, answer, gone := make(chan struct{}), make(chan struct{}), make(chan struct{}, 2)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+	}))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			gone <- struct{}{}
+		}
+	}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	s := newSink(t, Config{URL: srv.URL})
+	var deliveries sync.WaitGroup
+	for n := range 2 {
+		deliveries.Go(func() {
+			if err := s.Deliver(t.Context(), trigger()); err != nil {
+				t.Error(err)
+			}
+		})
+		<-arrived
+		if n == 0 {
+			s.Close()
+		}
+	}
+	close(answer)
+	deliveries.Wait()
+	for n := range 2 {
+		select {
+		case <-gone:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("got %d connections closed, want 2", n)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/breakwater-go/breakwater/pgxread"
 	"github.com/breakwater-go/breakwater/readpath"
@@ -54,8 +55,8 @@ func Load(name string) (*Config, error) {
 
 // Parse is Load for the text of a file.
 func Parse(name string, text []byte) (*Config, error) {
-	r := &reader{file: name, places: map[string]place{}, faulty: map[string]bool{}, sums: map[string]string{name: sumOf(text)}}
-	c := &Config{StaleCache: true, Hash: r.sums[name][:12], reader: r}
+	r := &reader{file: name, places: map[string]place{}, faulty: map[string]bool{}, files: map[string]string{}}
+	c := &Config{StaleCache: true, Hash: sum(text)[:12], reader: r}
 	if root := r.document(text); root != nil {
 		r.top(place{node: root}, c)
 		r.ask(c)
@@ -69,16 +70,9 @@ func Parse(name string, text []byte) (*Config, error) {
 // HasNodes tells whether the file names nodes.
 func (c *Config) HasNodes() bool { return c.nodes }
 
-// Files are those that the file names and that were read with it, certificates and tokens.
-func (c *Config) Files() []string { return c.reader.files }
-
-// Sums are the SHA-256 of what was read of the file and of each of Files, in hexadecimal.
-func (c *Config) Sums() map[string]string { return c.reader.sums }
-
-func sumOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
+// Files are those that the file names and that were read with it, certificates and tokens, each with the SHA-256 of what was read, in
+// hexadecimal digits.
+func (c *Config) Files() map[string]string { return c.reader.files }
 
 // Secrets are the texts that must never be shown: passwords, tokens, queries of URLs.
 func (c *Config) Secrets() []string { return c.reader.secrets }
@@ -100,22 +94,32 @@ func (c *Config) fault(key, text string) Fault {
 }
 
 func read(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, errors.New("is a directory: name a file")
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	text, err := ReadFile(name)
 	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return nil, errors.New("is a directory: name a file")
 	case err != nil:
 		return nil, unreadable(err)
 	case len(text) > maxSize:
 		return nil, errors.New("is over 1 MiB: a configuration is smaller; name another file")
 	}
 	return text, nil
+}
+
+// ReadFile returns what a file holds, of one of over 1 MiB the begin, which is over 1 MiB too. It waits for no writer of a named pipe: one that nobody
+// has open is empty.
+func ReadFile(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return io.ReadAll(io.LimitReader(f, maxSize+1))
+}
+
+func sum(text []byte) string {
+	s := sha256.Sum256(text)
+	return hex.EncodeToString(s[:])
 }
 
 func unreadable(err error) error {

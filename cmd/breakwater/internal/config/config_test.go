@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -362,4 +363,33 @@ func FuzzParse(f *testing.F) {
 			t.Error("neither a Config nor a fault")
 		}
 	})
+}
+
+// A named pipe that nobody writes to is not waited for, and of a file that is too large no more is read than tells so.
+func TestOddFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(name); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("a pipe: got %v, want that it is empty", err)
+	}
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(large); err == nil || !strings.Contains(err.Error(), "over 1 MiB") {
+		t.Errorf("a large file: got %v, want that it is over 1 MiB", err)
+	}
+}
+
+// So many consumers that a reload would last for minutes are one fault.
+func TestTooManyConsumers(t *testing.T) {
+	text := "consumers:\n" + strings.Repeat("- {name: a, url: 'http://a/'}\n", 1001)
+	if _, err := Parse("c.yaml", []byte(text)); err == nil || err.Error() != "c.yaml:2:1: consumers has 1001 consumers: name at most 1000" {
+		t.Errorf("got %.300v", err)
+	}
 }

@@ -38,6 +38,9 @@ type Sink struct {
 // while they stay.
 const mostConns = 10000
 
+// mostConsumers bounds what a reload may cost: each consumer is checked by a Router of its own.
+const mostConsumers = 1000
+
 // New makes the sink. Nothing is connected yet.
 func (s Sink) New() (*httpsink.Sink, error) {
 	c := httpsink.Config{URL: string(s.URL), Structured: s.Structured, MaxConns: mostConns}
@@ -101,6 +104,10 @@ func (r *reader) consumers(at place, c *Config) {
 	items := r.list(at)
 	if at.node.Kind == yaml.SequenceNode && len(items) == 0 {
 		r.fault(at, "is empty: name a consumer, or remove the key")
+	}
+	if len(items) > mostConsumers {
+		r.fault(at, "has %d consumers: name at most %d", len(items), mostConsumers)
+		return
 	}
 	c.Consumers = make([]Consumer, len(items))
 	for i, item := range items {

@@ -105,8 +105,8 @@ func checkExampleOfDaemon(t *testing.T, c *Config) {
 			t.Errorf("%q is not among the secrets", secret)
 		}
 	}
-	if len(c.Files()) != 7 {
-		t.Errorf("got files %q, want 7", c.Files())
+	if len(c.Files()) != 6 {
+		t.Errorf("got files %q, want 6", c.Files())
 	}
 }
 

@@ -27,8 +27,7 @@ type reader struct {
 	given  map[string]place // keys of the root
 
 	secrets []string          // what must never be shown
-	files   []string          // that were read beside
-	sums    map[string]string // of what was read, by the name of its file
+	files   map[string]string // that were read beside, with the sums of their texts
 }
 
 func (r *reader) fault(at place, format string, args ...any) {

@@ -2,9 +2,7 @@ package config
 
 import (
 	"errors"
-	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -85,29 +83,19 @@ func (r *reader) token(given map[string]place, env, file string) Secret {
 	return Secret(token)
 }
 
-// mostOfFile bounds a file that the configuration names, in bytes.
-const mostOfFile = 1 << 20
-
 // content is that of a file that the configuration names, "" where it cannot be had. The file is watched as the configuration is.
 func (r *reader) content(at place, name string) string {
 	name = r.beside(name)
-	r.files = append(r.files, name)
-	f, err := os.Open(name)
-	if err != nil {
-		r.fault(at, "names a file that %v", unreadable(err))
-		return ""
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, mostOfFile+1))
+	text, err := ReadFile(name)
+	r.files[name] = sum(text)
 	switch {
 	case err != nil:
 		r.fault(at, "names a file that %v", unreadable(err))
-	case len(text) > mostOfFile:
+	case len(text) > maxSize:
 		r.fault(at, "names a file of over 1 MiB: name another one")
 	case len(text) == 0:
 		r.fault(at, "names a file that is empty: name one that is not")
 	default:
-		r.sums[name] = sumOf(text)
 		return string(text)
 	}
 	return ""

@@ -21,6 +21,7 @@ import (
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/systemd"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/telemetry"
 	prombreakwater "github.com/breakwater-go/breakwater/contrib/prometheus"
+	"github.com/breakwater-go/breakwater/emit"
 )
 
 // Options says what a daemon runs by. All of it is required, but for Hangup.
@@ -56,8 +57,9 @@ type daemon struct {
 	flight    *flight.Recorder     // nil: none
 	observers observers
 
-	parts   parts    // of Run's goroutine
-	watcher *watcher // of Run's goroutine
+	parts   parts                 // of Run's goroutine
+	watcher *watcher              // of Run's goroutine
+	absent  map[string]emit.Depth // letters that nobody delivers and that were told of; of Run's goroutine
 
 	running  atomic.Pointer[api.Parts]
 	inForce  atomic.Pointer[config.Config]
@@ -235,12 +237,17 @@ func (d *daemon) tellManager(err error) {
 	}
 }
 
-// warnAbsent tells of letters that nobody delivers.
+// warnAbsent tells of letters that nobody delivers, once of those of one name.
 func (d *daemon) warnAbsent() {
 	if d.parts.router == nil {
 		return
 	}
-	for name, depth := range d.parts.router.Stats().Absent {
+	told := d.absent
+	d.absent = d.parts.router.Stats().Absent
+	for name, depth := range d.absent {
+		if _, ok := told[name]; ok {
+			continue
+		}
 		d.hub.Fault("dead letters", fmt.Errorf("%d letters of %q wait for a consumer of that name, which the configuration does not have: add it, or discard them", depth.Letters, name))
 	}
 }

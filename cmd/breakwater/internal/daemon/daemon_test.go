@@ -267,7 +267,7 @@ func TestWhatNeedsARestartStaysInForce(t *testing.T) {
 	r := start(t, file)
 	r.token = "the-first-token-of-all"
 	got := r.reload("listen: 127.0.0.1:0\nsettings: {trip: 800ms}\n" + fleetText([]string{"{name: other, dsn: 'host=127.0.0.1 port=1'}", lines[1], lines[3]}))
-	if !got.OK || !slices.Equal(got.NeedsRestart, []string{"primary", "auth.bearer_token"}) {
+	if !got.OK || !slices.Equal(got.NeedsRestart, []string{"primary", "replicas", "auth.bearer_token"}) {
 		t.Errorf("got %+v", got)
 	}
 	if s := r.status(); s.Settings.TripMS != 800 || s.state("r2") == "absent" || s.state("r3") != "absent" {
@@ -311,6 +311,35 @@ func TestCannotStart(t *testing.T) {
 	}
 	t.Log(err)
 	_ = first.stop()
+}
+
+// Until the dead letters are open there are consumers nevertheless: what is emitted is to be sent again (REQ-E12).
+func TestEmitsBeforeTheStart(t *testing.T) {
+	file := configured(t, "consumers: [{name: a, url: 'http://a/'}]\n")
+	c, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDaemon(Options{File: file, Config: c, Log: &text{}, Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.server, err = d.newServer(); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := d.server.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.owned.Go(func() { _ = d.server.Serve(ln) })
+	defer func() {
+		d.closeServer()
+		d.owned.Wait()
+	}()
+	r := &running{t: t, url: "http://" + ln.Addr().String(), client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}}
+	if status, answer := r.emit("1"); status != http.StatusServiceUnavailable {
+		t.Errorf("got %d %s, want 503", status, answer)
+	}
 }
 
 // HAProxy's agent check is answered at its own address.

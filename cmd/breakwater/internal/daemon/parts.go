@@ -121,14 +121,13 @@ func (p *parts) lanes(c *config.Config, o *observers) (emit.Config, map[config.S
 	return lanes, sinks, nil
 }
 
-// keep puts other sinks in place, and closes the connections of those that are gone.
-func (p *parts) keep(sinks map[config.Sink]*httpsink.Sink) {
-	for key, sink := range p.sinks {
-		if sinks[key] == nil {
-			sink.CloseIdleConnections()
+// closeGone closes those sinks that are not in place any more.
+func (p *parts) closeGone(sinks map[config.Sink]*httpsink.Sink) {
+	for key, sink := range sinks {
+		if p.sinks[key] != sink {
+			sink.Close()
 		}
 	}
-	p.sinks = sinks
 }
 
 // published is what others see of the parts.
@@ -157,7 +156,9 @@ func (p *parts) close() error {
 	if p.router != nil {
 		errs = append(errs, p.router.Close())
 	}
-	p.keep(nil)
+	sinks := p.sinks
+	p.sinks = nil
+	p.closeGone(sinks)
 	if p.db != nil {
 		p.db.Close()
 	}

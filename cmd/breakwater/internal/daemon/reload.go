@@ -48,6 +48,7 @@ func (d *daemon) reload() {
 		err = next.Serve()
 	}
 	var later []string
+	sinks := d.parts.sinks
 	if err == nil {
 		d.redact.Add(next.Secrets()...)
 		later = d.needRestart(next)
@@ -57,7 +58,9 @@ func (d *daemon) reload() {
 	if err == nil {
 		d.inForce.Store(next)
 		d.level.Set(levelOf(next))
+		d.parts.closeGone(sinks)
 		d.watch()
+		d.warnAbsent()
 	}
 	d.noteReload(at, err, later)
 	d.tellManager(d.notify.Ready(d.summary()))
@@ -86,16 +89,18 @@ func (d *daemon) noteReload(at time.Time, err error, later []string) {
 
 // watch has the files watched that are in force. One that was written since it was read counts as a change.
 func (d *daemon) watch() {
+	c := d.inForce.Load()
 	d.watcher.watch(d.files()...)
-	for name, read := range d.inForce.Load().Sums() {
-		if f := d.watcher.files[name]; f != nil && f.sum != "" && f.sum != read {
-			d.watcher.taken = ""
-		}
+	d.watcher.differs(d.File, c.Hash)
+	for name, read := range c.Files() {
+		d.watcher.differs(name, read)
 	}
 }
 
 // files are what is watched: the configuration and what it names.
-func (d *daemon) files() []string { return append([]string{d.File}, d.inForce.Load().Files()...) }
+func (d *daemon) files() []string {
+	return slices.AppendSeq([]string{d.File}, maps.Keys(d.inForce.Load().Files()))
+}
 
 // needRestart are the keys that differ from those of the start and cannot change while running.
 func (d *daemon) needRestart(next *config.Config) (keys []string) {
@@ -106,6 +111,7 @@ func (d *daemon) needRestart(next *config.Config) (keys []string) {
 		}
 	}
 	differ("primary", next.HasNodes() != old.HasNodes() || next.DB.Primary != old.DB.Primary || next.DB.PrimaryReadsDSN != old.DB.PrimaryReadsDSN)
+	differ("replicas", len(keys) > 0 && !slices.Equal(next.DB.Replicas, d.inForce.Load().DB.Replicas)) // those of another primary wait with it
 	differ("degraded_mode", (next.ReadPath == nil) != (old.ReadPath == nil))
 	differ("consumers", (len(next.Consumers) == 0) != (len(old.Consumers) == 0))
 	differ("priorities", !slices.Equal(next.Priorities, old.Priorities))
@@ -186,14 +192,16 @@ func (d *daemon) consumerChange(next *config.Config) change {
 			if err := router.Reconfigure(lanes); err != nil {
 				return err
 			}
-			d.parts.keep(with)
+			d.parts.sinks = with
 			return nil
 		},
 		func() error {
 			if err := router.Reconfigure(was); err != nil {
 				return err
 			}
-			d.parts.keep(sinks)
+			with := d.parts.sinks
+			d.parts.sinks = sinks
+			d.parts.closeGone(with)
 			return nil
 		},
 	}

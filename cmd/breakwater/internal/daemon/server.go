@@ -36,7 +36,7 @@ func (s source) Status() api.Status {
 }
 
 func (d *daemon) newServer() (*api.Server, error) {
-	emits, err := gateway.New(gateway.Config{Router: func() *emit.Router { return d.running.Load().Router }, Tracer: d.spans.Tracer()})
+	emits, err := gateway.New(gateway.Config{Router: func() *emit.Router { return d.running.Load().Router }, Tracer: d.spans.Tracer(), Consumers: len(d.Config.Consumers) > 0})
 	if err != nil {
 		return nil, err
 	}

@@ -58,8 +58,6 @@ func (d *daemon) warnForgotten() {
 func (d *daemon) guard(ctx context.Context) {
 	every := d.notify.Watchdog()
 	if every == 0 {
-		<-ctx.Done()
-		_ = d.notify.Close() // nothing is sent any more
 		return
 	}
 	tick := time.NewTicker(every)
@@ -73,7 +71,6 @@ func (d *daemon) guard(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			_ = d.notify.Close()
 			return
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
 )
 
 // settled is the age from which on a file whose stat is the same was not written again: file systems tell times in steps.
@@ -38,6 +40,13 @@ func (w *watcher) watch(files ...string) {
 	w.taken, w.pending = w.fingerprint(), ""
 }
 
+// differs has a file count as changed whose content, at the last look, was not the one that was read; read is the begin of its sum.
+func (w *watcher) differs(name, read string) {
+	if now := w.files[name].sum; now != "" && !strings.HasPrefix(now, read) {
+		w.taken = ""
+	}
+}
+
 // changed looks once. A change counts once two looks have seen the same: a file that is just being written is not read by halves.
 func (w *watcher) changed() bool {
 	now := w.fingerprint()
@@ -66,7 +75,7 @@ func (f *watched) look(name string) string {
 	if f.info != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() && time.Since(info.ModTime()) > settled {
 		return f.sum
 	}
-	text, err := os.ReadFile(name)
+	text, err := config.ReadFile(name)
 	if err != nil {
 		f.info, f.sum = nil, ""
 		return ""

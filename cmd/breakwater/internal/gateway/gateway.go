@@ -17,6 +17,8 @@ import (
 type Config struct {
 	// Router is asked at each request. nil from it says that no consumers are configured: 404.
 	Router func() *emit.Router
+	// Consumers says that some are configured: where Router returns nil the process has only begun, or ends: 503. Default: false.
+	Consumers bool
 	// MaxBody is how many bytes a request with one event may have. Default: 1.5 MiB, which is data of 1 MiB in base64 with its attributes.
 	MaxBody int64
 	// MaxBatchBody is the same of a batch. Default: 8 MiB.
@@ -100,6 +102,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	router := g.config.Router()
+	if router == nil && g.config.Consumers {
+		g.turnAway(w, req, http.StatusServiceUnavailable, "this process has not started yet, or ends: send it again later, or to another one")
+		return
+	}
 	if router == nil {
 		g.turnAway(w, req, http.StatusNotFound, "no consumers are configured")
 		return

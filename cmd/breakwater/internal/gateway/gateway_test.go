@@ -259,6 +259,14 @@ func TestPriorityIsToldWithThoseThereAre(t *testing.T) {
 	}
 }
 
+// Consumers that are configured and not there yet are no reason to give an event up (REQ-E12).
+func TestNotStartedYet(t *testing.T) {
+	url := serve(t, Config{Router: func() *emit.Router { return nil }, Consumers: true})
+	if got := post(t, url, oneType, event("1")); got.status != 503 || got.header.Get("Retry-After") == "" {
+		t.Errorf("got %d, Retry-After %q, want 503 and when to come again", got.status, got.header.Get("Retry-After"))
+	}
+}
+
 func TestNobodyOrNoPost(t *testing.T) {
 	url := serve(t, Config{Router: func() *emit.Router { return nil }})
 	if got := post(t, url, oneType, event("1")); got.status != 404 || !strings.Contains(got.text, "no consumers are configured") {

@@ -21,11 +21,11 @@ const sendWithin = time.Second
 
 // A Notifier sends to the service manager. Make it with [New].
 type Notifier struct {
-	conn     *net.UnixConn // immutable
+	at       *net.UnixAddr // immutable
 	interval time.Duration // of the watchdog; 0: none; immutable
 }
 
-// New connects to the socket that the environment names; nil without an error where it names none. getenv is os.Getenv.
+// New finds the socket that the environment names; nil without an error where it names none. getenv is os.Getenv.
 func New(getenv func(string) string) (*Notifier, error) {
 	path := getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -35,11 +35,12 @@ func New(getenv func(string) string) (*Notifier, error) {
 		return nil, fmt.Errorf("systemd: NOTIFY_SOCKET is %q: it must be a path or begin with @", path)
 	}
 	// net knows a name that begins with @ as one of the abstract namespace.
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	n := &Notifier{at: &net.UnixAddr{Name: path, Net: "unixgram"}, interval: watchdog(getenv)}
+	conn, err := net.DialUnix("unixgram", nil, n.at)
 	if err != nil {
 		return nil, fmt.Errorf("systemd: NOTIFY_SOCKET: %w", err)
 	}
-	return &Notifier{conn: conn, interval: watchdog(getenv)}, nil
+	return n, conn.Close()
 }
 
 // watchdog is the time within which the service manager wants to be told; 0 where it does not, or means another process.
@@ -85,20 +86,18 @@ func (n *Notifier) Stopping(status string) error {
 // Alive is what the watchdog waits for.
 func (n *Notifier) Alive() error { return n.send("WATCHDOG=1") }
 
-// Close ends the connection.
-func (n *Notifier) Close() error {
-	if n == nil {
-		return nil
-	}
-	return n.conn.Close()
-}
-
+// send connects each time: a service manager that was started anew has another socket of the same name.
 func (n *Notifier) send(lines ...string) error {
 	if n == nil {
 		return nil
 	}
-	_ = n.conn.SetWriteDeadline(time.Now().Add(sendWithin)) // a socket has deadlines
-	if _, err := n.conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
+	conn, err := net.DialUnix("unixgram", nil, n.at)
+	if err != nil {
+		return fmt.Errorf("systemd: %w", err)
+	}
+	defer conn.Close()                                    //nolint:errcheck // it was written to
+	_ = conn.SetWriteDeadline(time.Now().Add(sendWithin)) // a socket has deadlines
+	if _, err := conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
 		return fmt.Errorf("systemd: %w", err)
 	}
 	return nil

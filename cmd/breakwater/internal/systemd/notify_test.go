@@ -61,9 +61,32 @@ func TestMessages(t *testing.T) {
 		if got := n.Watchdog(); got != 1500*time.Millisecond {
 			t.Errorf("got a ping each %v, want 1.5s, half of WATCHDOG_USEC", got)
 		}
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
+	}
+}
+
+// A service manager that was started anew has another socket in the place of the first, and is told.
+func TestSocketIsMadeAnew(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	first := manager(t, name)
+	n, err := New(environment(map[string]string{"NOTIFY_SOCKET": name}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Alive(); err == nil {
+		t.Error("while there is no socket: got no error")
+	}
+	second := manager(t, name)
+	if err := n.Alive(); err != nil {
+		t.Fatal(err)
+	}
+	if got := received(t, second); got != "WATCHDOG=1" {
+		t.Errorf("got %q, want WATCHDOG=1", got)
 	}
 }
 
@@ -73,7 +96,7 @@ func TestNobodyToTell(t *testing.T) {
 	if n != nil || err != nil {
 		t.Fatalf("got %v, %v, want nil, nil", n, err)
 	}
-	if n.Ready("x") != nil || n.Alive() != nil || n.Close() != nil || n.Watchdog() != 0 {
+	if n.Ready("x") != nil || n.Alive() != nil || n.Watchdog() != 0 {
 		t.Error("a nil Notifier tells somebody")
 	}
 }
