@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/telemetry"
 	"github.com/breakwater-go/breakwater/contrib/boltletters"
 	"github.com/breakwater-go/breakwater/emit"
 )
@@ -216,8 +217,8 @@ func (r *reader) tracing(at place, t *Tracing) {
 	var headers string
 	share := func(v float64) bool { return v >= 0 && v <= 1 }
 	given := r.mapping(at,
-		text("endpoint", "", &t.Endpoint),
-		text("headers_env", "", &headers),
+		text("endpoint", "telemetry: Endpoint", &t.Endpoint),
+		text("headers_env", "telemetry: Headers", &headers),
 		shown(number("sample_ratio", "", &t.SampleRatio, share, "a share from 0 to 1, such as 0.1")),
 		shown(yes("insecure", &t.Insecure)),
 		shown(duration("timeout", "", &t.Timeout, span{least: time.Millisecond, usual: "10s"})),
@@ -226,17 +227,24 @@ func (r *reader) tracing(at place, t *Tracing) {
 		return
 	}
 	r.required(at, given, "endpoint", "give the collector's host:port, such as localhost:4318")
-	if where, ok := given["endpoint"]; ok && t.Endpoint != "" {
-		if !hostPort(t.Endpoint) {
-			r.fault(where, "is no host:port: give the collector's, such as localhost:4318; credentials belong under headers_env")
-		}
-	}
 	if where, ok := given["headers_env"]; ok && headers != "" {
 		t.Headers = Secret(r.environment(where, headers, "the headers, as key=value,key=value"))
-		r.secret(string(t.Headers))
-		for _, pair := range headerPairs(string(t.Headers)) {
-			r.secret(pair[1])
-		}
+	}
+	r.askExporter(t)
+}
+
+// askExporter has the exporter check where spans go, and say what of it is secret.
+func (r *reader) askExporter(t *Tracing) {
+	r.places["telemetry: Insecure"] = r.places["section: tracing"].child("insecure", nil)
+	c := telemetry.Config{Endpoint: t.Endpoint, Headers: string(t.Headers), Insecure: t.Insecure}
+	for _, secret := range c.Secrets() {
+		r.secret(secret)
+	}
+	if t.Endpoint == "" {
+		return // told already
+	}
+	for _, f := range leaves(c.Check()) {
+		r.tell(f.Error())
 	}
 }
 
