@@ -13,7 +13,7 @@ import (
 // deployed is a file below deploy/.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../deploy", name))
+	text, err := os.ReadFile("../../deploy/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
