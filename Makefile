@@ -21,10 +21,9 @@ help: ## List the targets
 check: build test lint ## Build, test and lint every module
 
 .PHONY: deps
-deps: ## Install what the tests need (the PostgreSQL server, promtool, HAProxy), or say how
+deps: ## Install what the tests need (the PostgreSQL server, promtool, HAProxy, systemd-analyze), or say how
 	@tools/install-postgres.sh
-	@tools/install-promtool.sh
-	@tools/install-haproxy.sh
+	@tools/install.sh promtool haproxy systemd-analyze
 
 .PHONY: build
 build: ## Compile every module of the workspace
@@ -37,6 +36,12 @@ test: deps ## Every test of every module (./... would stop at the root module)
 .PHONY: race
 race: deps ## Race detector over every test; COUNT=10 repeats
 	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) work
+
+.PHONY: page
+page: ## The page in headless Chromium: against a stand-in of the lab, then against the lab itself; installs Chromium and Node.js where it can
+	@tools/install.sh chromium npm
+	tools/page-test.sh
+	tools/page-test.sh --lab
 
 .PHONY: leaks
 leaks: deps ## Every test with the goroutine-leak profile, which its TestMain then asks

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,98 +11,108 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed is a file below deploy/.
-func deployed(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile("../../deploy/" + name)
+const deploy = "../../deploy"
+
+// systemd knows every line of the unit. Its programs need not be installed here.
+func TestSystemdUnit(t *testing.T) {
+	program, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Fatal("systemd-analyze is missing: tools/install.sh systemd-analyze installs it, or says how")
+	}
+	text, err := os.ReadFile(filepath.Join(deploy, "systemd", "breakwater.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
-}
-
-// The unit is one that systemd takes without a word.
-func TestUnit(t *testing.T) {
-	t.Parallel()
-	analyze, err := exec.LookPath("systemd-analyze")
+	self, err := os.Executable()
 	if err != nil {
-		t.Skip("NOT RUN: systemd-analyze is missing, as on every machine without systemd")
-	}
-	const installed = "/usr/local/bin/breakwater"
-	unit := deployed(t, "systemd/breakwater.service")
-	if !strings.Contains(unit, "ExecStart="+installed+" serve ") {
-		t.Fatalf("the unit does not start %s", installed)
-	}
-	file := filepath.Join(t.TempDir(), "breakwater.service")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, installed, binary)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := exec.CommandContext(t.Context(), analyze, "verify", file).CombinedOutput(); err != nil || len(got) > 0 {
-		t.Errorf("systemd-analyze verify: got %v:\n%s\nwant nothing", err, got)
+	unit := filepath.Join(t.TempDir(), "breakwater.service")
+	text = bytes.ReplaceAll(text, []byte("/usr/local/bin/breakwater"), []byte(self))
+	if err := os.WriteFile(unit, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), program, "verify", "--man=no", unit).CombinedOutput()
+	if err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }
 
-// Each configuration that is shown to whoever installs the daemon is one that serve takes.
-func TestConfigurationsAreFine(t *testing.T) {
-	for _, name := range []string{"PRIMARY_DSN", "R1_DSN", "R2_DSN"} {
-		t.Setenv(name, "postgres://app:hunter2@127.0.0.1/app")
-	}
-	t.Setenv("BREAKWATER_TOKEN", strings.Repeat("t", 64))
-	t.Setenv("OTLP_HEADERS", "authorization=Bearer%20hunter2")
-	for name, text := range map[string]string{
-		"compose":    deployed(t, "compose/breakwater.yaml"),
-		"kubernetes": configMap(t, deployed(t, "kubernetes/breakwater.yaml")),
-		"serve.md":   indented(t, "../../docs/serve.md", "    $ cat breakwater.yaml\n"),
-		"tracing.md": fenced(t, "../../docs/tracing.md", "```yaml\n"),
+// The configurations that deploy/ shows are fine, and their YAML is YAML.
+func TestDeployedConfigurations(t *testing.T) {
+	for name, value := range map[string]string{
+		"BREAKWATER_TOKEN": strings.Repeat("t", 32), "PRIMARY_DSN": "host=primary", "R1_DSN": "host=r1", "R2_DSN": "host=r2",
 	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "breakwater.yaml")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var out, errOut strings.Builder
-			if got := run([]string{"check", file}, &out, &errOut); got != exitHeld {
-				t.Errorf("check: got exit status %d, want 0:\n%s", got, errOut.String())
-			}
-		})
+		t.Setenv(name, value)
+	}
+	seen := 0
+	for _, doc := range documents(t, filepath.Join(deploy, "kubernetes", "breakwater.yaml")) {
+		data, _ := doc["data"].(map[string]any)
+		if text, ok := data["breakwater.yaml"].(string); ok {
+			seen++
+			checks(t, configFile(t, text))
+		}
+	}
+	if seen != 1 {
+		t.Errorf("got %d configurations in the Kubernetes manifests, want 1", seen)
+	}
+	checks(t, filepath.Join(deploy, "compose", "breakwater.yaml"))
+	for _, name := range []string{"compose.yaml", "prometheus.yaml"} {
+		if len(documents(t, filepath.Join(deploy, "compose", name))) != 1 {
+			t.Errorf("%s is not one document", name)
+		}
 	}
 }
 
-// configMap is the configuration in the first document of a manifest.
-func configMap(t *testing.T, manifest string) string {
+func checks(t *testing.T, file string) {
 	t.Helper()
-	var first struct {
-		Data map[string]string `yaml:"data"`
+	var out, errOut bytes.Buffer
+	if status := run([]string{"check", file}, &out, &errOut); status != exitHeld {
+		t.Errorf("check %s: status %d\n%s", file, status, &errOut)
 	}
-	if err := yaml.NewDecoder(strings.NewReader(manifest)).Decode(&first); err != nil {
-		t.Fatal(err)
-	}
-	return first.Data["breakwater.yaml"]
 }
 
-// after is what stands in a page behind a mark.
-func after(t *testing.T, page, mark string) string {
+func documents(t *testing.T, file string) (all []map[string]any) {
 	t.Helper()
-	text, err := os.ReadFile(page)
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), mark)
-	if !found {
-		t.Fatalf("%s: there is no %q", page, mark)
+	defer f.Close()
+	for d := yaml.NewDecoder(f); ; {
+		var doc map[string]any
+		if err := d.Decode(&doc); err != nil {
+			if err.Error() != "EOF" {
+				t.Errorf("%s: %v", file, err)
+			}
+			return all
+		}
+		all = append(all, doc)
 	}
-	return rest
 }
 
-func fenced(t *testing.T, page, mark string) string {
-	t.Helper()
-	block, _, _ := strings.Cut(after(t, page, mark), "```")
-	return block
+// The configurations that the pages show are fine too.
+func TestShownConfigurations(t *testing.T) {
+	for _, name := range []string{"PRIMARY_DSN", "R1_DSN", "R2_DSN"} {
+		t.Setenv(name, "host=db")
+	}
+	t.Setenv("OTLP_HEADERS", "authorization=Bearer%20token")
+	transcript := between(t, "serve.md", "    $ cat breakwater.yaml\n", "    $ ")
+	checks(t, configFile(t, strings.ReplaceAll("\n"+transcript, "\n    ", "\n")))
+	checks(t, configFile(t, between(t, "tracing.md", "```yaml\n", "```")))
 }
 
-// indented is a block of a transcript, up to the next command.
-func indented(t *testing.T, page, mark string) string {
+// between is what stands in a page between two marks.
+func between(t *testing.T, page, begin, end string) string {
 	t.Helper()
-	block, _, _ := strings.Cut(after(t, page, mark), "    $ ")
-	return strings.ReplaceAll("\n"+block, "\n    ", "\n")
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begun := strings.Cut(string(text), begin)
+	found, _, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s: there is nothing between %q and %q", page, begin, end)
+	}
+	return found
 }

@@ -19,9 +19,9 @@ func promtool(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Fatal("promtool is missing: tools/install-promtool.sh installs it, or says how")
+		t.Fatal("promtool is missing: tools/install.sh promtool installs it, or says how")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, tool, args...)
 	c.Dir = dir
@@ -110,7 +110,7 @@ func TestAlertsSayEnough(t *testing.T) {
 			t.Errorf("%s: the description lacks the value", r.Alert)
 		}
 		file, anchor, _ := strings.Cut(r.Annotations["runbook_url"], "#")
-		if file != "docs/runbook.md" || !sections[anchor] || seen[anchor] {
+		if file != "https://github.com/breakwater-go/breakwater/blob/main/docs/runbook.md" || !sections[anchor] || seen[anchor] {
 			t.Errorf("%s: runbook_url is %q, want a section of its own in docs/runbook.md", r.Alert, r.Annotations["runbook_url"])
 		}
 		seen[anchor] = true

@@ -199,7 +199,7 @@ func runHAProxy(t *testing.T, config string) {
 		}
 	}
 	if err != nil {
-		t.Fatal("this test needs HAProxy, which is not on PATH nor in /usr/sbin: tools/install-haproxy.sh installs it")
+		t.Fatal("this test needs HAProxy, which is not on PATH nor in /usr/sbin: tools/install.sh haproxy installs it")
 	}
 	var said bytes.Buffer
 	c := exec.Command(program, "-db", "-f", config) //nolint:gosec // as configured above

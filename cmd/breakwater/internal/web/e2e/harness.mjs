@@ -47,14 +47,14 @@ export async function open(browser, url, options = {}) {
   const page = await context.newPage();
   page.on('pageerror', (error) => faults.push(`error: ${error.stack}`));
   page.on('console', (message) => { if (message.type() === 'error' && !/Failed to load resource|net::ERR/.test(message.text())) faults.push(`console: ${message.text()}`); });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(45_000);
   await page.goto(url);
   return { page, context, faults, close: async () => { await context.close(); assert.deepEqual(faults, []); } };
 }
 
 export const live = (page) => page.waitForSelector('#link:has-text("Live")');
 export const card = (page, name) => page.locator(`article.card[data-key$="/${name}"]`);
-export const stateIs = (page, name, state, timeout = 20_000) => page.waitForSelector(`article.card.state-${state}[data-key$="/${name}"]`, { timeout });
+export const stateIs = (page, name, state, timeout = 45_000) => page.waitForSelector(`article.card.state-${state}[data-key$="/${name}"]`, { timeout });
 export const fault = (page, what, who) => page.getByRole('button', { name: `${what}: ${who}`, exact: true });
 export const event = (page, words) => page.locator('.log li', { hasText: words }).first().waitFor();
 

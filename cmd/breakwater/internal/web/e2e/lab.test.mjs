@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { card, event, fault, launch, live, open, standin, stateIs } from './harness.mjs';
 
 const given = process.env.PAGE_URL;
-const patience = given ? 90_000 : 20_000;
+const patience = given ? 90_000 : 45_000;
 let browser;
 let lab;
 before(async () => { [browser, lab] = await Promise.all([launch(), given ? { url: given, stop: () => {} } : standin()]); });

@@ -41,7 +41,7 @@ func (p *play) Status() api.Status {
 		st.Replicas = append(st.Replicas, r)
 	}
 	if p.daemon {
-		st.Reload = &api.Reload{At: st.Started, OK: true}
+		st.Reload = &api.Reload{At: st.Started, OK: true, Reloads: 1, NeedsRestart: []string{"listen"}}
 	} else {
 		st.Traffic = t.traffic(p.shops.perSec())
 	}

@@ -63,7 +63,7 @@ function drawBanner(status) {
   const el = byId('banner');
   const p = status.read_path;
   const held = p && (p.degraded || p.mode !== 'normal');
-  const reload = status.reload && !status.reload.ok ? status.reload : null;
+  const reload = status.reload && (!status.reload.ok || status.reload.needs_restart?.length) ? status.reload : null;
   if (!changed(el, held && [p.mode, p.since, p.withheld, p.served, Math.floor(time(status) / 1000)], reload)) return;
   show(el, held && degraded(status, p), reload && reloadNotice(reload));
 }
@@ -93,6 +93,6 @@ function staleness(status) {
 
 function reloadNotice(reload) {
   return h('section', { class: 'notice', 'aria-labelledby': 'reload-h' }, icon('alert'),
-    h('div', {}, h('h2', { id: 'reload-h' }, 'The configuration file was not taken: the settings before stay in force'),
-      h('dl', {}, pair('At', clock(reload.at)), pair('Fault', reload.error ?? 'unknown'))));
+    h('div', {}, h('h2', { id: 'reload-h' }, reload.ok ? 'Some settings wait for a restart' : 'The configuration file was not taken: the settings before stay in force'),
+      h('dl', {}, pair('At', clock(reload.at)), reload.ok ? pair('Keys', list(reload.needs_restart)) : pair('Fault', reload.error ?? 'unknown'))));
 }
