@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/telemetry"
@@ -334,7 +335,7 @@ func (r *reader) checkListen(c *Config, given map[string]place) {
 	credential := d.Auth.Bearer != "" || d.Auth.TLS.CA != ""
 	check("listen", d.Listen, credential, "set auth.bearer_token_file, auth.bearer_token_env or auth.tls.client_ca_file, or listen on 127.0.0.1")
 	check("agent_listen", d.AgentListen, d.Auth.OpenReplica, "its protocol knows no credential; add replica to auth.open if everybody may know which replicas take reads, or listen on 127.0.0.1")
-	if d.AgentListen != "" && d.AgentListen == d.Listen && !r.faulty["agent_listen"] {
+	if d.AgentListen != "" && d.AgentListen == d.Listen && !strings.HasSuffix(d.Listen, ":0") && !r.faulty["agent_listen"] { // 0 is any that is free
 		r.fault(given["agent_listen"], "is %s, as is listen: give each a port of its own", show(given["agent_listen"]))
 	}
 	if at, ok := given["agent_listen"]; ok && !c.nodes {
