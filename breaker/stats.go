@@ -1,6 +1,9 @@
 package breaker
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Stats is a snapshot of a breaker: plain values of one moment, but for the
 // counters that calls raise without a lock, which may be a little ahead.
@@ -23,6 +26,9 @@ type Stats struct {
 
 	ConsecutiveFailures uint64 // since the last success, or since the breaker closed
 	ConsecutiveLimit    int    // the lowest Count of a ConsecutiveFailures rule; 0: no such rule
+
+	Breaches    int // observations in a row above Trip, of the Signal that is nearest to its Breaches
+	BreachLimit int // those Breaches; 0: no Signal can open it
 
 	Successes uint64 // results that counted
 	Failures  uint64 // results that counted, Fatal ones too
@@ -61,6 +67,7 @@ func (b *Breaker) Stats() Stats {
 		Refusing: b.mu.refusing, Flapping: b.mu.relapses.flapping(b.clock.since()),
 		RampShare: 1, Latency: b.latencyLocked(t.now),
 	}
+	s.Breaches, s.BreachLimit = b.breachesLocked()
 	if b.ramp.on {
 		s.RampShare = b.ramp.share(t.now, &b.settings.Load().Ramp)
 	}
@@ -78,6 +85,20 @@ func (b *Breaker) Stats() Stats {
 	default:
 	}
 	return s
+}
+
+// breachesLocked are those of the Signal that lacks the fewest.
+func (b *Breaker) breachesLocked() (breaches, limit int) {
+	for _, in := range b.mu.detectors {
+		d, ok := in.detector.(*signalDetector)
+		if !ok || in.dry || math.IsInf(d.rule.Trip, 1) {
+			continue
+		}
+		if limit == 0 || d.rule.Breaches-d.breaches < limit-breaches {
+			breaches, limit = d.breaches, d.rule.Breaches
+		}
+	}
+	return breaches, limit
 }
 
 func (b *Breaker) probesInFlight(now time.Duration) (n int) {

@@ -110,6 +110,7 @@ func (s *Standard) breaker(now time.Time, scope, name string, b breaker.Stats) B
 		Reason: reasonOf(b.Reason, s.conf.Redact), LastTrip: s.conf.Hub.Trip(scope, name),
 		OpenPeriodMS: ms(b.OpenPeriod), RetryAfterMS: ms(b.RetryAfter), ProbesInFlight: b.ProbesInFlight, ProbeSuccesses: b.ProbeSuccesses,
 		ConsecutiveFailures: b.ConsecutiveFailures, ConsecutiveLimit: b.ConsecutiveLimit,
+		Breaches: b.Breaches, BreachLimit: b.BreachLimit,
 		Successes: b.Successes, Failures: b.Failures, Ignored: b.Ignored, Late: b.Late, Rejected: b.Rejected,
 		Openings: b.Openings, WouldOpen: b.WouldOpen, Faults: b.Faults,
 		RefusingMS: ms(b.Refusing), Flapping: b.Flapping, RampShare: b.RampShare,

@@ -66,6 +66,9 @@ type Breaker struct {
 	// Failures in a row against the threshold; 0 of 0 where no rule counts them.
 	ConsecutiveFailures uint64 `json:"consecutive_failures"`
 	ConsecutiveLimit    int    `json:"consecutive_limit"`
+	// Breaches in a row of a signal, lag for a replica, against how many open; 0 of 0 where no signal can.
+	Breaches    int `json:"breaches"`
+	BreachLimit int `json:"breach_limit"`
 
 	Successes uint64 `json:"successes"`
 	Failures  uint64 `json:"failures"`

@@ -29,7 +29,7 @@ function draw(svg, states, edges, b) {
   const aside = !(b.state in boxes);
   for (const [state, g] of Object.entries(states)) attr(g, 'class', state === b.state ? 'state lit' : 'state');
   const labels = { trip: tripLabel(b), sleep: sleepLabel(b), probe: probeLabel(b) };
-  const due = { trip: b.state === 'closed' && b.consecutive_failures > 0, sleep: b.state === 'open', probe: b.state === 'half_open' };
+  const due = { trip: b.state === 'closed' && (b.consecutive_failures > 0 || b.breaches > 0), sleep: b.state === 'open', probe: b.state === 'half_open' };
   for (const [name, e] of Object.entries(edges)) {
     text(e.label, labels[name]);
     attr(e.g, 'class', due[name] ? 'due' : '');
@@ -41,6 +41,7 @@ function draw(svg, states, edges, b) {
 // tripLabel is the count while it counts, and afterwards the rule that opened it, which need not be that of failures.
 function tripLabel(b) {
   if (b.state !== 'closed' && b.last_trip) return `by ${b.last_trip.reason.rule.replaceAll('_', ' ').slice(0, 20)}`;
+  if (b.breach_limit && (b.breaches > 0 || !b.consecutive_failures)) return `${Math.min(b.breaches, b.breach_limit)} of ${b.breach_limit} ${b.scope === 'replica' ? 'late samples' : 'breaches'}`;
   if (!b.consecutive_limit) return 'rules';
   return `${Math.min(b.consecutive_failures, b.consecutive_limit)} of ${b.consecutive_limit} failures`;
 }
