@@ -143,8 +143,11 @@ func (b *Breaker) judgeHalfOpenLocked() {
 	}
 	p := b.settings.Load().Probe
 	need := p.need()
-	if b.mu.probeSuccesses >= need && settled || b.mu.expired && b.goodSoFarLocked(p) && tolerable {
-		b.recoverLocked(float64(need), p.detail())
+	switch {
+	case b.mu.probeSuccesses >= need && settled:
+		b.recoverLocked(need, p.detail())
+	case b.mu.expired && b.goodSoFarLocked(p) && tolerable: // fewer than asked for: all there were
+		b.recoverLocked(b.mu.probeSuccesses, fmt.Sprintf("of the %d probes until Probe.Longest", b.mu.probeSuccesses+b.mu.probeFailures))
 	}
 }
 
@@ -161,10 +164,10 @@ func (p Probe) detail() string {
 	return fmt.Sprintf("of %d probes", p.Of)
 }
 
-func (b *Breaker) recoverLocked(need float64, detail string) {
+func (b *Breaker) recoverLocked(need int, detail string) {
 	b.mu.closedAt = b.clock.since()
 	b.moveLocked(Closed, Reason{
-		Rule: RuleRecovered, Value: float64(b.mu.probeSuccesses), Threshold: need, Detail: detail,
+		Rule: RuleRecovered, Value: float64(b.mu.probeSuccesses), Threshold: float64(need), Detail: detail,
 	})
 }
 
@@ -173,7 +176,7 @@ func (b *Breaker) expireLocked() {
 	b.mu.expired = true
 	p := b.settings.Load().Probe
 	if p.Expiry == ExpireClosed {
-		b.recoverLocked(float64(p.need()), "Probe.Longest passed")
+		b.recoverLocked(b.mu.probeSuccesses, "Probe.Longest passed")
 		return
 	}
 	if p.Expiry == ExpireByEvidence {

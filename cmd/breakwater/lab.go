@@ -131,7 +131,7 @@ func (f *labFlags) parsed(c *cobra.Command, args []string) {
 		f.faults = append(f.faults, unknownFlags(c.Flags(), own)...)
 	}
 	for _, arg := range args {
-		f.faults = append(f.faults, fmt.Errorf("unexpected argument %q: leave it out", arg))
+		f.faults = append(f.faults, fmt.Errorf("unexpected argument %q: leave it out, or name a scenario by --scenario", arg))
 	}
 }
 

@@ -35,8 +35,10 @@ func newServe(out, errOut io.Writer) *cobra.Command {
 		Use:   "serve --config FILE",
 		Short: "Run the daemon: an existing fleet and real consumers",
 		Long:  serveHelp,
-		Args:  noCommand,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unexpected argument %q: name the configuration file by --config, see breakwater serve --help", args[0])}
+			}
 			if file == "" {
 				return usageError{errors.New("no --config: name the configuration file, see breakwater serve --help")}
 			}

@@ -216,6 +216,9 @@ func TestServeRefuses(t *testing.T) {
 	if got.status != exitFailed || !strings.Contains(got.err, "the file has nothing to serve: name primary and replicas") {
 		t.Errorf("nothing to serve: got status %d\n%s", got.status, got.err)
 	}
+	if got := runBinary(t, "serve", faulty); got.status != exitUsage || !strings.Contains(got.err, "by --config") {
+		t.Errorf("serve with a file as its argument: status %d and %q, want %d and a word on --config", got.status, got.err, exitUsage)
+	}
 	if got := runBinary(t, "serve"); got.status != exitUsage || !strings.Contains(got.err, "no --config: name the configuration file") {
 		t.Errorf("no file: got status %d\n%s", got.status, got.err)
 	}

@@ -169,13 +169,17 @@ func (s *Server) budget(w http.ResponseWriter, r *http.Request) error {
 // replay is POST /api/v1/dead-letters/replay.
 func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	var asked struct {
-		Consumer string       `json:"consumer"`
-		Filter   LetterFilter `json:"filter"`
+		Consumer string   `json:"consumer"`
+		Filter   asFilter `json:"filter"`
 	}
 	if err := decode(r, &asked); err != nil {
 		return err
 	}
-	n, err := s.conf.Actions.Replay(r.Context(), asked.Consumer, asked.Filter)
+	filter, faults := asked.Filter.filter()
+	if err := invalid(faults); err != nil {
+		return err
+	}
+	n, err := s.conf.Actions.Replay(r.Context(), asked.Consumer, filter)
 	if err != nil {
 		return err
 	}
@@ -186,21 +190,26 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 // discard is DELETE /api/v1/dead-letters.
 func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
 	var asked struct {
-		Consumer string        `json:"consumer"`
-		Filter   *LetterFilter `json:"filter"`
-		Reason   string        `json:"reason"`
+		Consumer string    `json:"consumer"`
+		Filter   *asFilter `json:"filter"`
+		Reason   string    `json:"reason"`
 	}
 	if err := decode(r, &asked); err != nil {
 		return err
 	}
 	faults := checkReason(asked.Reason, true)
+	var filter LetterFilter
 	if asked.Filter == nil {
-		faults = append(faults, FieldFault{"filter", "null", "say which letters: {} for all of them"})
+		faults = append(faults, FieldFault{"filter", "missing", "say which letters: {} for all of them"})
+	} else {
+		var more []FieldFault
+		filter, more = asked.Filter.filter()
+		faults = append(faults, more...)
 	}
 	if err := invalid(faults); err != nil {
 		return err
 	}
-	n, err := s.conf.Actions.Discard(r.Context(), asked.Consumer, *asked.Filter, asked.Reason)
+	n, err := s.conf.Actions.Discard(r.Context(), asked.Consumer, filter, asked.Reason)
 	if err != nil {
 		return err
 	}
@@ -208,4 +217,41 @@ func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
 		Scope: ScopeConsumer, Name: asked.Consumer, Count: uint64(n), Text: because(fmt.Sprintf("%d letters of %s discarded", n, asked.Consumer), asked.Reason),
 	}, &n)
 	return nil
+}
+
+// asFilter is a LetterFilter as it comes: what is there and selects nothing is a fault, for it would select any.
+type asFilter struct {
+	Priorities []string `json:"priorities"`
+	Types      []string `json:"types"`
+	Key        *string  `json:"key"`
+	Reasons    []string `json:"reasons"`
+	Seq        *uint64  `json:"seq"`
+	Parked     *bool    `json:"parked"`
+}
+
+func (a *asFilter) filter() (f LetterFilter, faults []FieldFault) {
+	f = LetterFilter{Priorities: a.Priorities, Types: a.Types, Reasons: a.Reasons, Parked: a.Parked}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"priorities", a.Priorities}, {"types", a.Types}, {"reasons", a.Reasons}} {
+		if list.values != nil && len(list.values) == 0 {
+			faults = append(faults, FieldFault{"filter." + list.name, "[]", "list at least one, or leave it out for any"})
+		}
+	}
+	switch {
+	case a.Key == nil:
+	case *a.Key == "":
+		faults = append(faults, FieldFault{"filter.key", `""`, "give a key, or leave it out for any"})
+	default:
+		f.Key = *a.Key
+	}
+	switch {
+	case a.Seq == nil:
+	case *a.Seq == 0:
+		faults = append(faults, FieldFault{"filter.seq", "0", "give the seq of a letter, or leave it out for any"})
+	default:
+		f.Seq = *a.Seq
+	}
+	return f, faults
 }

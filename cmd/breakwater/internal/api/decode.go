@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// decode reads the body of a request, one JSON object, into a struct by the names of its json tags. Each field that is unknown, there twice or of another
-// type is a fault, all of them at once; a value null is as if it were not there.
+// decode reads the body of a request, one JSON object, into a struct by the names of its json tags. Each field that is unknown, there twice, null or of another
+// type is a fault, all of them at once.
 func decode(r *http.Request, into any) error {
 	body, err := io.ReadAll(r.Body) // from memory
 	if err != nil {
@@ -25,6 +25,9 @@ func decode(r *http.Request, into any) error {
 	}
 	return invalid(object("", body, reflect.ValueOf(into).Elem()))
 }
+
+// mostFaults bounds what is told of one body: of one with ten thousand wrong names that would be megabytes.
+const mostFaults = 100
 
 // object reads one JSON object into a struct, whose place in the body is told before the names of its fields.
 func object(place string, text []byte, into reflect.Value) (faults []FieldFault) {
@@ -38,6 +41,9 @@ func object(place string, text []byte, into reflect.Value) (faults []FieldFault)
 	}
 	seen := map[string]bool{}
 	for d.More() {
+		if len(faults) > mostFaults {
+			return bad("it has many faults: mend those that are told first")
+		}
 		name, value, err := member(d)
 		if err != nil {
 			return bad("it is no JSON: " + err.Error())
@@ -75,11 +81,14 @@ func member(d *json.Decoder) (name string, value json.RawMessage, err error) {
 
 // set reads a value into its field.
 func set(name string, value json.RawMessage, to reflect.Value) []FieldFault {
-	if to.Kind() == reflect.Pointer && to.Type().Elem().Kind() == reflect.Struct && string(value) != "null" {
+	if string(value) == "null" { // as if it were not there, a filter would select more than it says
+		return []FieldFault{{name, "null", "give a value, or leave it out"}}
+	}
+	if to.Kind() == reflect.Pointer && to.Type().Elem().Kind() == reflect.Struct {
 		to.Set(reflect.New(to.Type().Elem()))
 		to = to.Elem()
 	}
-	if to.Kind() == reflect.Struct && string(value) != "null" {
+	if to.Kind() == reflect.Struct {
 		return object(name+".", value, to)
 	}
 	if err := json.Unmarshal(value, to.Addr().Interface()); err != nil {

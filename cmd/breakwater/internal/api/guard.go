@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -36,8 +37,19 @@ func (s *Server) guard() http.Handler {
 			s.fail(t, http.StatusForbidden, fmt.Errorf("host is %s: use localhost, or configure a credential", quote(r.Host)), nil)
 			return
 		}
+		if isForeignFetch(r) {
+			s.fail(t, http.StatusForbidden, errors.New("a page of another origin may not ask that"), nil)
+			return
+		}
 		inner.ServeHTTP(t, r)
 	})
+}
+
+// isForeignFetch says that a script of another site asks. It could read no answer, but hold all places of the stream. A link that a person
+// follows is none.
+func isForeignFetch(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate" && strings.HasPrefix(r.URL.Path, "/api/")
 }
 
 // limitTime bounds how long a request may take; a response of a test may have no deadlines. A body that nobody asks for, since the request is refused, is
@@ -75,11 +87,14 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusUnauthorized, errors.New("a credential is needed: send the header Authorization: Bearer TOKEN"), nil)
 		return
 	}
+	_, unread := url.ParseQuery(r.URL.RawQuery)
 	switch {
 	case page:
 		s.conf.Page.ServeHTTP(w, r)
 	case pattern == "":
 		s.nowhere(w, r, h)
+	case unread != nil: // URL.Query passes over what it cannot read: a filter would select more than it says
+		s.refuse(w, &InvalidError{[]FieldFault{{"query", quote(r.URL.RawQuery), "write it as name=value&name=value, percent-encoded, without semicolons"}}})
 	case s.intakes[pattern]:
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it sets one of its own
 		s.routes.ServeHTTP(w, r)

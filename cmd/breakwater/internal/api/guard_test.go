@@ -132,6 +132,11 @@ func TestOrigins(t *testing.T) {
 	if answer, _ := ask(t, open, "GET", "/api/v1/status", "", "Host", "evil.example"); answer.StatusCode != http.StatusForbidden {
 		t.Errorf("rebinding reads the status: got %d, want 403", answer.StatusCode)
 	}
+	for mode, want := range map[string]int{"no-cors": 403, "cors": 403, "navigate": 200} {
+		if answer, _ := ask(t, open, "GET", "/api/v1/status", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", mode); answer.StatusCode != want {
+			t.Errorf("another site asks, mode %s: got %d, want %d", mode, answer.StatusCode, want)
+		}
+	}
 	if answer, _ := ask(t, open, "GET", "/livez", "", "Host", ""); answer.StatusCode != http.StatusOK {
 		t.Errorf("a check without Host: got %d, want 200", answer.StatusCode)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/breakwater-go/breakwater/emit"
 )
@@ -104,5 +105,41 @@ func TestPayloads(t *testing.T) {
 		if got != c.payload || len(l.Encoded) != c.encoded || l.Cut != c.cut {
 			t.Errorf("%s: got %d bytes of text, %d encoded, cut %t", c.name, len(got), len(l.Encoded), l.Cut)
 		}
+	}
+}
+
+// RFC 3339 is read with an offset of 24 hours, and cannot be written with one: a letter with such a time is listed in UTC.
+func TestLetterOfAnyTime(t *testing.T) {
+	w := newWorld(t)
+	h := w.serve(nil).Handler()
+	at, err := time.Parse(time.RFC3339, "2026-01-02T00:00:00+24:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.park(emit.Trigger{Type: "order", Time: at})
+	if got := w.letters(h, "consumer=ledger").Letters; len(got) != 1 || !got[0].Time.Equal(at) {
+		t.Errorf("got %+v, want one of %v", got, at)
+	}
+}
+
+// A filter that is written and selects nothing by itself is refused: as one that is left out it would select every letter.
+func TestFilterThatSelectsAny(t *testing.T) {
+	w := newWorld(t)
+	h := w.serve(nil).Handler()
+	w.park(emit.Trigger{Type: "order", Key: "k"})
+	for _, one := range []string{
+		`"seq":0`, `"seq":null`, `"key":""`, `"key":null`, `"types":[]`, `"types":null`, `"priorities":[]`, `"priorities":null`, `"reasons":[]`, `"reasons":null`, `"parked":null`,
+	} {
+		field, _, _ := strings.Cut(strings.TrimPrefix(one, `"`), `"`)
+		for method, path := range map[string]string{"DELETE": "/api/v1/dead-letters", "POST": "/api/v1/dead-letters/replay"} {
+			reason := map[string]string{"DELETE": `"reason":"test",`}[method]
+			answer, body := ask(t, h, method, path, `{"consumer":"ledger",`+reason+`"filter":{`+one+`}}`)
+			if answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"filter.`+field+`"`) {
+				t.Errorf("%s %s: got %d %s, want 400 that names it", method, one, answer.StatusCode, body)
+			}
+		}
+	}
+	if got := w.letters(h, "consumer=ledger").Letters; len(got) != 1 {
+		t.Errorf("got %d letters left, want 1", len(got))
 	}
 }

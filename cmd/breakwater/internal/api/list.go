@@ -143,7 +143,7 @@ func parseListing(q url.Values) (l listing, err error) {
 func (s *Server) letter(l *emit.Letter, priorities []string, payload bool) Letter {
 	t := &l.Trigger
 	out := Letter{
-		Seq: l.Seq, Priority: strconv.Itoa(l.Priority), ID: t.ID, Type: t.Type, Source: t.Source, Subject: t.Subject, Time: t.Time, Key: t.Key,
+		Seq: l.Seq, Priority: strconv.Itoa(l.Priority), ID: t.ID, Type: t.Type, Source: t.Source, Subject: t.Subject, Time: t.Time.UTC(), Key: t.Key,
 		ContentType: t.ContentType, Attributes: t.Attributes, Reason: l.Reason, StoredAt: l.StoredAt, AgeMS: ms(max(time.Since(l.StoredAt), 0)),
 		Attempts: l.Attempts, Last: []LetterAttempt{}, Parked: l.Parked, Bytes: len(t.Data),
 	}

@@ -35,7 +35,9 @@ func (s *Server) inject(w http.ResponseWriter, r *http.Request) error {
 	}
 	faults := checkTarget(s.conf.Lab.Status().Targets, asked.Target, asked.Fault)
 	faults = append(faults, within("amount_ms", &asked.AmountMS, 0, longestFault*1000)...)
-	faults = append(faults, within("duration_s", &asked.DurationS, 0, longestFault)...)
+	if asked.DurationS != 0 { // until it is healed
+		faults = append(faults, within("duration_s", &asked.DurationS, 0.001, longestFault)...)
+	}
 	if err := invalid(faults); err != nil {
 		return err
 	}

@@ -143,6 +143,9 @@ const (
 // longest is the longest duration that can be set, as in the configuration file.
 const longest = 8760 * time.Hour
 
+// leastMS is the shortest: of less than a nanosecond nothing would be left, which means the default.
+const leastMS = 0.001
+
 // A change takes values over into settings, and notes what is wrong with them. Where nothing was given nothing changes, which is a fault of its own.
 type change struct {
 	faults []FieldFault
@@ -159,8 +162,8 @@ func (c *change) duration(field string, v *float64, to *time.Duration) {
 		return
 	case math.IsInf(*v, 1):
 		*to = replica.Never // the library says where that cannot be
-	case !(*v > 0 && *v <= ms(longest)):
-		c.note(field, number(*v), "use milliseconds above 0, at most "+number(ms(longest)))
+	case !(*v >= leastMS && *v <= ms(longest)):
+		c.note(field, number(*v), "use milliseconds from "+number(leastMS)+" to "+number(ms(longest)))
 	default:
 		*to = time.Duration(*v * float64(time.Millisecond))
 	}

@@ -114,6 +114,9 @@ func TestAlertsSayEnough(t *testing.T) {
 		if file != "https://github.com/breakwater-go/breakwater/blob/main/docs/runbook.md" || !sections[anchor] || seen[anchor] {
 			t.Errorf("%s: runbook_url is %q, want a section of its own in docs/runbook.md", r.Alert, r.Annotations["runbook_url"])
 		}
+		if _, section, _ := strings.Cut(string(page), "`"+r.Alert+"`: "); section == "" {
+			t.Errorf("%s: no section of docs/runbook.md begins with its name, want one: a pager shows the name", r.Alert)
+		}
 		seen[anchor] = true
 	}
 }

@@ -54,9 +54,8 @@ func Load(name string) (*Config, error) {
 
 // Parse is Load for the text of a file.
 func Parse(name string, text []byte) (*Config, error) {
-	r := &reader{file: name, places: map[string]place{}, faulty: map[string]bool{}}
-	sum := sha256.Sum256(text)
-	c := &Config{StaleCache: true, Hash: hex.EncodeToString(sum[:6]), reader: r}
+	r := &reader{file: name, places: map[string]place{}, faulty: map[string]bool{}, sums: map[string]string{name: sumOf(text)}}
+	c := &Config{StaleCache: true, Hash: r.sums[name][:12], reader: r}
 	if root := r.document(text); root != nil {
 		r.top(place{node: root}, c)
 		r.ask(c)
@@ -72,6 +71,14 @@ func (c *Config) HasNodes() bool { return c.nodes }
 
 // Files are those that the file names and that were read with it, certificates and tokens.
 func (c *Config) Files() []string { return c.reader.files }
+
+// Sums are the SHA-256 of what was read of the file and of each of Files, in hexadecimal.
+func (c *Config) Sums() map[string]string { return c.reader.sums }
+
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
 
 // Secrets are the texts that must never be shown: passwords, tokens, queries of URLs.
 func (c *Config) Secrets() []string { return c.reader.secrets }

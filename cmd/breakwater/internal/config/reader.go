@@ -26,8 +26,9 @@ type reader struct {
 	places map[string]place // of what the libraries check too, by "package: Field"
 	given  map[string]place // keys of the root
 
-	secrets []string // what must never be shown
-	files   []string // that were read beside
+	secrets []string          // what must never be shown
+	files   []string          // that were read beside
+	sums    map[string]string // of what was read, by the name of its file
 }
 
 func (r *reader) fault(at place, format string, args ...any) {

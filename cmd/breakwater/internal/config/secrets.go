@@ -107,6 +107,7 @@ func (r *reader) content(at place, name string) string {
 	case len(text) == 0:
 		r.fault(at, "names a file that is empty: name one that is not")
 	default:
+		r.sums[name] = sumOf(text)
 		return string(text)
 	}
 	return ""

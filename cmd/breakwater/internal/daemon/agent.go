@@ -18,7 +18,7 @@ func (d *daemon) serveAgent(ctx context.Context) (stop func(), err error) {
 	if at == "" {
 		return func() {}, nil
 	}
-	agent, err := proxycheck.NewAgent(proxycheck.AgentConfig{Set: d.replicas})
+	agent, err := proxycheck.NewAgent(proxycheck.AgentConfig{Set: d.replicas, Redact: d.redact.Text})
 	if err != nil {
 		return nil, err
 	}

@@ -87,8 +87,10 @@ func (d *daemon) noteReload(at time.Time, err error, later []string) {
 // watch has the files watched that are in force. One that was written since it was read counts as a change.
 func (d *daemon) watch() {
 	d.watcher.watch(d.files()...)
-	if now := d.watcher.files[d.File].sum; now != "" && !strings.HasPrefix(now, d.inForce.Load().Hash) {
-		d.watcher.taken = ""
+	for name, read := range d.inForce.Load().Sums() {
+		if f := d.watcher.files[name]; f != nil && f.sum != "" && f.sum != read {
+			d.watcher.taken = ""
+		}
 	}
 }
 
@@ -125,11 +127,16 @@ func (d *daemon) needRestart(next *config.Config) (keys []string) {
 // carry keeps what is in force in place of what needs a restart: the next reload compares with it, and a credential that was asked for still is.
 func (d *daemon) carry(next *config.Config, later []string) {
 	now := d.inForce.Load()
+	auth, was := &next.Daemon.Auth, &now.Daemon.Auth
 	for _, key := range later {
-		if strings.HasPrefix(key, "auth.") {
-			next.Daemon.Auth = now.Daemon.Auth
-		}
-		if key == "primary" {
+		switch key {
+		case "auth.bearer_token":
+			auth.Bearer = was.Bearer
+		case "auth.tls":
+			auth.TLS = was.TLS
+		case "auth.open": // a token that was exchanged beside it is in force at once
+			auth.OpenMetrics, auth.OpenReplica = was.OpenMetrics, was.OpenReplica
+		case "primary":
 			next.DB.Primary, next.DB.PrimaryReadsDSN, next.DB.Replicas = now.DB.Primary, now.DB.PrimaryReadsDSN, now.DB.Replicas
 		}
 	}

@@ -40,9 +40,10 @@ func TestNoSecretIsShown(t *testing.T) {
 	write(t, filepath.Join(filepath.Dir(file), "bearer"), known["bearer"]+"\n")
 	r := start(t, file)
 	r.token = known["token"]
-	if r.url == "" || !strings.Contains(r.log.String(), "ready") {
+	if r.url == "" {
 		t.Fatal("not ready")
 	}
+	r.log.waitFor(t, "ready", 1)
 	if err := fleet.Kill("r1"); err != nil {
 		t.Fatal(err)
 	}

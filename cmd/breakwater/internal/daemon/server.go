@@ -55,7 +55,7 @@ func (d *daemon) newServer() (*api.Server, error) {
 		},
 		Routes: []api.Route{
 			{Pattern: "POST /api/v1/emit", Handler: emits, Intake: true},
-			{Pattern: "/replica/{name}", Handler: proxycheck.Handler(d.replicas), Open: auth.OpenReplica},
+			{Pattern: "/replica/{name}", Handler: proxycheck.Handler(d.replicas, d.redact.Text), Open: auth.OpenReplica},
 			{Pattern: "GET /metrics", Handler: d.metricsHandler(), Open: auth.OpenMetrics},
 		},
 	}

@@ -68,7 +68,7 @@ func newSet(t *testing.T, change func(*replica.Settings)) (*replica.Set, *server
 func get(t *testing.T, set *replica.Set, method, target string) *httptest.ResponseRecorder {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle("/replica/{name}", Handler(func() *replica.Set { return set }))
+	mux.Handle("/replica/{name}", Handler(func() *replica.Set { return set }, nil))
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody))
 	return w
@@ -94,6 +94,9 @@ func TestHandler(t *testing.T) {
 	want("GET", "/replica/r1?max_staleness=1ns", 503, "r1 takes no reads: stale: staleness up to")
 	for _, bad := range []string{"2", "0s", "-1s", "soon"} {
 		want("GET", "/replica/r1?max_staleness="+bad, 400, "give a time above 0 with its unit")
+	}
+	for _, unread := range []string{"max_staleness=%zz", "max_staleness=1ms;x=1"} { // a bound that is passed over is no bound
+		want("GET", "/replica/r1?"+unread, 400, "query cannot be read")
 	}
 	want("GET", "/replica/r9", 404, `no replica is named "r9"`)
 	want("GET", "/replica/primary", 404, `no replica is named "primary"`)
@@ -255,6 +258,24 @@ func BenchmarkJudge(b *testing.B) {
 	for b.Loop() {
 		if a.words("r1") != "up 100%" {
 			b.Fatal("r1 is down")
+		}
+	}
+}
+
+// REQ-O4: the reason may quote a server that quotes what it was sent, and both checks are served without a credential.
+func TestNoSecretInAReason(t *testing.T) {
+	set, r1 := newSet(t, nil)
+	r1.down.Store(true)
+	hide := func(text string) string { return strings.ReplaceAll(text, "refused", "…") }
+	h := http.NewServeMux()
+	h.Handle("/replica/{name}", Handler(func() *replica.Set { return set }, hide))
+	_, address := serve(t, AgentConfig{Set: func() *replica.Set { return set }, Redact: hide})
+	fleettest.Eventually(t, "r1 is unreachable", func() bool { return strings.HasPrefix(ask(t, address, "r1\n"), "down #unreachable: ") })
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/replica/r1", http.NoBody))
+	for _, got := range []string{w.Body.String(), ask(t, address, "r1\n")} {
+		if !strings.Contains(got, "unreachable") || strings.Contains(got, "refused") {
+			t.Errorf("got %q, want it without what is secret", got)
 		}
 	}
 }

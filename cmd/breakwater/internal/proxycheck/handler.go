@@ -1,9 +1,11 @@
 package proxycheck
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -13,15 +15,16 @@ import (
 
 // Handler answers GET, HEAD and OPTIONS of /replica/{name}: 200 if the replica may take reads, else 503, with one line of text and the headers
 // Breakwater-Condition, Breakwater-Share (0 to 1) and, where it is bounded, Breakwater-Staleness (seconds). max_staleness=2s in the URL asks by the read's own bound; 0 or no
-// duration is 400. A name that no replica has is 404, as all are where set returns nil. Mount it by a pattern with {name}, for every method.
-func Handler(set func() *replica.Set) http.Handler {
+// duration is 400, as is a query that cannot be read. A name that no replica has is 404, as all are where set returns nil. redact takes secrets out of the reason,
+// which may quote a server; nil: none. Mount it by a pattern with {name}, for every method.
+func Handler(set func() *replica.Set, redact func(string) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		status, text := judge(h, set(), req)
-		text = oneLine(text) + "\n"
+		text = oneLine(redacted(redact, text)) + "\n"
 		h.Set("Content-Length", strconv.Itoa(len(text)))
 		w.WriteHeader(status)
 		if req.Method != http.MethodHead {
@@ -62,7 +65,11 @@ func judge(h http.Header, set *replica.Set, req *http.Request) (status int, text
 
 // boundOf is the read's own bound, 0 for that of the set.
 func boundOf(req *http.Request) (time.Duration, error) {
-	text := req.URL.Query().Get("max_staleness")
+	query, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil { // what was left out of it may be the bound
+		return 0, errors.New("query cannot be read: give ?max_staleness=2s, or nothing")
+	}
+	text := query.Get("max_staleness")
 	if text == "" {
 		return 0, nil
 	}
@@ -86,6 +93,14 @@ func unknown(name string) string {
 
 // percent is a share as a proxy's weight: never 0, which would take the server out.
 func percent(share float64) int { return min(max(int(share*100+0.5), 1), 100) }
+
+// redacted is a text that may quote a server, without the secrets that it was sent.
+func redacted(redact func(string) string, text string) string {
+	if redact == nil {
+		return text
+	}
+	return redact(text)
+}
 
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {

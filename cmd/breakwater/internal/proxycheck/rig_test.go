@@ -138,7 +138,7 @@ func (r *rig) startHAProxy(t *testing.T) {
 	t.Helper()
 	set := func() *replica.Set { return r.db.Set() }
 	mux := http.NewServeMux()
-	mux.Handle("/replica/{name}", Handler(set))
+	mux.Handle("/replica/{name}", Handler(set, nil))
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
 	a, agent := serve(t, AgentConfig{Set: set})
