@@ -210,6 +210,12 @@ func (c *Consumer) bulkheadConfig() limit.BulkheadConfig {
 	return limit.BulkheadConfig{Limit: c.Bulkhead, MaxWaiting: -1}
 }
 
+// DefaultOpen is the open period of a lane whose Consumer.Breaker.Open is zero (REQ-B6): 100 ms that grow to 2 s, up to 20 ms of jitter, sticky
+// for 10 s. It is short, since probes come from the dead letters and cost no caller. Take it to change a part of it.
+func DefaultOpen() breaker.Backoff {
+	return breaker.Backoff{Base: 100 * time.Millisecond, Max: 2 * time.Second, Jitter: 20 * time.Millisecond, Sticky: 10 * time.Second}
+}
+
 // breakerConfig is the configuration of the lane's breaker.
 func (c *Consumer) breakerConfig() breaker.Config {
 	b := c.Breaker
@@ -218,7 +224,7 @@ func (c *Consumer) breakerConfig() breaker.Config {
 		b.Rules = c.rules()
 	}
 	if b.Open == (breaker.Backoff{}) {
-		b.Open = breaker.Backoff{Base: 100 * time.Millisecond, Max: 2 * time.Second, Jitter: 20 * time.Millisecond, Sticky: 10 * time.Second}
+		b.Open = DefaultOpen()
 	}
 	if b.Probe == (breaker.Probe{}) {
 		b.Probe = breaker.Probe{Concurrent: max(1, min(c.Bulkhead/4, 1024)), Of: probesOf, Rate: probesRate, Lease: 2*c.Slow + time.Second, Longest: 10 * time.Second}

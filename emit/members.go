@@ -19,9 +19,7 @@ func (r *Router) stateFor(k *Consumer, epoch uint64) (*state, error) {
 	keys := newKeys()
 	keys.freeze(epoch - 1)
 	s.keys.Store(keys) // first: what is stored from now on is counted
-	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
-	defer cancel()
-	if _, err := s.hold(ctx, Filter{Parked: new(false)}); err != nil {
+	if err := s.holdAll(); err != nil {
 		s.keys.Store(nil)
 		return nil, err
 	}
@@ -30,6 +28,14 @@ func (r *Router) stateFor(k *Consumer, epoch uint64) (*state, error) {
 
 // listTimeout bounds the wait for a list of all letters of a consumer.
 const listTimeout = 30 * time.Second
+
+// holdAll is hold for all that wait.
+func (s *state) holdAll() error {
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	defer cancel()
+	_, err := s.hold(ctx, Filter{Parked: new(false)})
+	return err
+}
 
 // stay returns the state of a consumer whose lane has not ended, and will not end now.
 func (r *Router) stay(consumer string) *state {
@@ -81,8 +87,7 @@ func (s *state) inherit() error {
 	if d.Letters == 0 {
 		return nil
 	}
-	_, err := s.hold(context.Background(), Filter{Parked: new(false)})
-	return err
+	return s.holdAll()
 }
 
 // giveUp lets those end, or go, that were about to come.

@@ -32,7 +32,8 @@ func (c Config) clone() Config {
 // Priorities, DefaultPriority and DeadLetters, of the Config and of a consumer, cannot change: make a new Router. The error names every
 // fault; nothing has changed then. After Drain or Close it matches ErrClosed.
 //
-// It waits for no delivery, but for the store to list what it holds of consumers that become Ordered, for 30 s at most. An Observer must not call it.
+// It waits for no delivery, but for the store to list what it holds of consumers that are new and Ordered, or become it: 30 s at most for each.
+// An Observer must not call it.
 func (r *Router) Reconfigure(c Config) error {
 	c = c.withDefaults()
 	r.changing.Lock()

@@ -3,6 +3,7 @@ package emit_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,36 @@ func TestStoreThatHangs(t *testing.T) {
 		told = nil
 		if _, err := r.Emit(ctx, keyed("k", 2)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(told, emit.ErrBackPressure) {
 			t.Errorf("the caller's own deadline: %v, told %v", err, told)
+		}
+	})
+}
+
+// A dumb store lists nothing until its context ends.
+type dumb struct{ emit.DeadLetters }
+
+func (d dumb) Letters(ctx context.Context, _ string, _ emit.Filter) iter.Seq2[emit.Letter, error] {
+	return func(yield func(emit.Letter, error) bool) {
+		<-ctx.Done()
+		yield(emit.Letter{}, ctx.Err())
+	}
+}
+
+// A store that lists nothing does not hold up a change of settings for good: it fails, and nothing has changed.
+func TestStoreThatListsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ring := newRing(t, emit.RingConfig{})
+		if _, err := ring.Append(t.Context(), emit.Letter{Consumer: "b", Priority: 1, Trigger: trigger("1")}); err != nil {
+			t.Fatal(err)
+		}
+		r := newRouter(t, emit.Config{DeadLetters: dumb{ring}, Consumers: []emit.Consumer{{Name: "a", Sink: noop}}})
+		c := r.Config()
+		c.Consumers = append(c.Consumers, emit.Consumer{Name: "b", Sink: noop, Ordered: true})
+		began := time.Now()
+		if err := r.Reconfigure(c); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 30*time.Second {
+			t.Errorf("got %v after %v, want the deadline's error after 30 s", err, time.Since(began))
+		}
+		if got := r.Stats(); len(got.Consumers) != 1 || got.Absent["b"].Letters != 1 {
+			t.Errorf("got %+v, want a alone, and the letter of b", got)
 		}
 	})
 }

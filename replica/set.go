@@ -307,7 +307,7 @@ func (s *Set) Reconfigure(st Settings) error {
 	return nil
 }
 
-// Settings returns the settings in force, with their defaults filled in.
+// Settings returns the settings in force, with their defaults filled in. They may be changed and handed to Reconfigure.
 func (s *Set) Settings() Settings { return *s.settings.Load() }
 
 // find returns the node of that name, nil if there is none.

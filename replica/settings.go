@@ -53,8 +53,14 @@ func withDefaults(s Settings) Settings {
 	orDefault(&s.Open.Max, max(time.Minute, s.Open.Base))
 	orDefault(&s.Open.Jitter, 500*time.Millisecond)
 	orDefault(&s.Open.Sticky, 10*time.Second)
-	s.Open.Sticky = max(s.Open.Sticky, 0)
 	return s
+}
+
+// open is the open period as a breaker takes it, where no Sticky is 0.
+func (s *Settings) open() breaker.Backoff {
+	o := s.Open
+	o.Sticky = max(o.Sticky, 0)
+	return o
 }
 
 func defaultReenter(trip time.Duration) time.Duration {
@@ -99,7 +105,7 @@ func (s *Settings) validate() error {
 	fault(s.PrimaryInterval > s.Calm, "PrimaryInterval is %v: it must not be longer than Calm (%v)", s.PrimaryInterval, s.Calm)
 	fault(s.MaxStaleness < s.floor(), "MaxStaleness is %v: with Calm %v and PrimaryInterval %v a healthy replica's bound reaches %v between samples; raise MaxStaleness or shorten the intervals",
 		s.MaxStaleness, s.Calm, s.PrimaryInterval, s.floor())
-	_, err := breaker.New(breaker.Config{Open: s.Open})
+	_, err := breaker.New(breaker.Config{Open: s.open()})
 	return errors.Join(append(faults, err)...)
 }
 
@@ -137,7 +143,7 @@ func (s *Settings) breakerConfig(n *node, classify func(error) breaker.Outcome) 
 	return breaker.Config{
 		Name:     n.Name,
 		Rules:    rules,
-		Open:     s.Open,
+		Open:     s.open(),
 		Probe:    breaker.Probe{Concurrent: 1, Successes: 1, Reserved: true},
 		Classify: classify,
 		Observer: breaker.Observer{OnTransition: n.onTransition, OnFault: n.set.observer.OnFault},

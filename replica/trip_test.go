@@ -405,9 +405,12 @@ func TestForcedClosedRampsUp(t *testing.T) {
 	}
 }
 
-// REQ-B6: Sticky can be switched off.
+// REQ-B6: Sticky can be switched off, and is off still when the settings in force are handed back.
 func TestStickyCanBeSwitchedOff(t *testing.T) {
 	inBubble(t, 1, func(cfg *replica.Config) { cfg.Open.Sticky = -1 }, func(c *cluster) {
+		if err := c.Reconfigure(c.Settings()); err != nil {
+			t.Fatal(err)
+		}
 		for range 2 {
 			c.r[0].fail(errors.New("gone"))
 			c.waitFor(2*time.Second, "open", func() bool { return c.state(0) == breaker.Open })

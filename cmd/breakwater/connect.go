@@ -157,25 +157,34 @@ func see(ctx context.Context, dsn string) (s seen, err error) {
 
 // reason is the cause of an error, with what to do. What pgx itself says names user, host and database.
 func reason(ctx context.Context, err error, password string) string {
-	text := "the connection broke; see the server's log"
-	refused, fromServer := errors.AsType[*pgconn.PgError](err)
-	number, fromSystem := errors.AsType[syscall.Errno](err)
-	_, fromDNS := errors.AsType[*net.DNSError](err)
-	switch {
-	case fromServer:
+	if refused, fromServer := errors.AsType[*pgconn.PgError](err); fromServer {
 		said := refused.Message
 		if password != "" {
 			said = strings.ReplaceAll(said, password, "…")
 		}
-		text = fmt.Sprintf("it says %q (SQLSTATE %s); mend the role, its password, the database or pg_hba.conf", said, refused.Code)
-	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), pgconn.Timeout(err):
-		text = "no answer in time; see that host, port and firewall are right and the server runs"
-	case fromDNS:
-		text = "its host is not found; mend the name"
-	case fromSystem:
-		text = number.Error() + "; see that host and port are right and the server runs"
-	case strings.Contains(err.Error(), "tls") || strings.Contains(err.Error(), "TLS") || strings.Contains(err.Error(), "x509"):
-		text = "TLS could not be agreed on; mend sslmode or its certificates"
+		return fmt.Sprintf("it says %q (SQLSTATE %s); mend the role, its password, the database or pg_hba.conf", said, refused.Code)
 	}
-	return text
+	text, known := networkReason(ctx, err)
+	switch {
+	case known:
+		return text
+	case strings.Contains(err.Error(), "tls") || strings.Contains(err.Error(), "TLS") || strings.Contains(err.Error(), "x509"):
+		return "TLS could not be agreed on; mend sslmode or its certificates"
+	}
+	return "the connection broke; see the server's log"
+}
+
+// networkReason is what kept a connection from being made, with what to do; not known: something else did. It names nothing.
+func networkReason(ctx context.Context, err error) (text string, known bool) {
+	number, fromSystem := errors.AsType[syscall.Errno](err)
+	_, fromDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), pgconn.Timeout(err):
+		return "no answer in time; see that host, port and firewall are right and the server runs", true
+	case fromDNS:
+		return "its host is not found; mend the name", true
+	case fromSystem:
+		return number.Error() + "; see that host and port are right and the server runs", true
+	}
+	return "", false
 }

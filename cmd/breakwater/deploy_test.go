@@ -90,3 +90,29 @@ func documents(t *testing.T, file string) (all []map[string]any) {
 		all = append(all, doc)
 	}
 }
+
+// The configurations that the pages show are fine too.
+func TestShownConfigurations(t *testing.T) {
+	for _, name := range []string{"PRIMARY_DSN", "R1_DSN", "R2_DSN"} {
+		t.Setenv(name, "host=db")
+	}
+	t.Setenv("OTLP_HEADERS", "authorization=Bearer%20token")
+	transcript := between(t, "serve.md", "    $ cat breakwater.yaml\n", "    $ ")
+	checks(t, configFile(t, strings.ReplaceAll("\n"+transcript, "\n    ", "\n")))
+	checks(t, configFile(t, between(t, "tracing.md", "```yaml\n", "```")))
+}
+
+// between is what stands in a page between two marks.
+func between(t *testing.T, page, begin, end string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begun := strings.Cut(string(text), begin)
+	found, _, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s: there is nothing between %q and %q", page, begin, end)
+	}
+	return found
+}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
 )
@@ -65,17 +64,10 @@ func (k *knock) try(ctx context.Context, s config.Sink) {
 
 // knockReason is the cause of an error, with what to do; it names nothing but the host.
 func knockReason(ctx context.Context, err error) string {
-	number, fromSystem := errors.AsType[syscall.Errno](err)
-	_, fromDNS := errors.AsType[*net.DNSError](err)
-	_, fromTLS := errors.AsType[*tls.CertificateVerificationError](err)
-	switch {
-	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time; see that host, port and firewall are right and the server runs"
-	case fromDNS:
-		return "its host is not found; mend the name"
-	case fromSystem:
-		return number.Error() + "; see that host and port are right and the server runs"
-	case fromTLS:
+	if text, known := networkReason(ctx, err); known {
+		return text
+	}
+	if _, fromTLS := errors.AsType[*tls.CertificateVerificationError](err); fromTLS {
 		return "its certificate is not trusted; name the authority under tls.ca_file, or mend the host"
 	}
 	return "see that it speaks TLS, and wants no other certificate than tls.cert_file"

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/flight"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/playground"
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/web"
@@ -45,7 +47,9 @@ func (f *labFlags) playPage(ctx context.Context, fleet lab.Fleet, ln net.Listene
 		return api.About{Mode: "lab", Version: version(), Started: f.Started, Fleet: fleet.Version(), Simulated: fleet.Version() == fleetSimulated}
 	}})
 	defer std.Close()
-	server, err := api.New(api.Config{Hub: hub, Source: labSource{std, p}, Actions: std, Lab: p, Page: web.Handler(), Routes: labRoutes(), Redact: redact})
+	routes, stop := recordFlights(ctx, hub)
+	defer stop()
+	server, err := api.New(api.Config{Hub: hub, Source: labSource{std, p}, Actions: std, Lab: p, Page: web.Handler(), Routes: routes, Redact: redact})
 	if err != nil {
 		return errors.Join(err, abandon(ctx, p))
 	}
@@ -79,5 +83,19 @@ func (f *labFlags) unlessInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// labRoutes are the parts of the interface besides those of package api.
-func labRoutes() []api.Route { return nil }
+// recordFlights keeps the seconds before openings until stop is called, which waits. Where that cannot be the lab does without.
+func recordFlights(ctx context.Context, hub *api.Hub) (routes []api.Route, stop func()) {
+	r, err := flight.Start(flight.Config{})
+	if err != nil {
+		hub.Fault("flight recorder", err)
+		return nil, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx, hub) })
+	return r.Routes(), func() {
+		cancel()
+		running.Wait()
+		r.Close()
+	}
+}

@@ -124,6 +124,7 @@ func TestPlayPage(t *testing.T) {
 				{"GET", "livez", "", "ok"},
 				{"GET", "", "", ""},
 				{"GET", "api/v1/status", "", `"mode":"lab"`},
+				{"GET", "api/v1/flight", "", `"snapshots":`}, // what the flight recorder keeps
 				{"POST", "api/v1/faults", `{"target":"r1","fault":"freeze"}`, "r1"},
 				{"POST", "api/v1/faults", `{"target":"mailer","fault":"hang"}`, "mailer"},
 				{"PATCH", "api/v1/load", `{"unprotected":true}`, "unprotected"},

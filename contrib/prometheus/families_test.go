@@ -62,7 +62,8 @@ func everything(t *testing.T) prometheus.Gatherer {
 	return registry
 }
 
-// TestFamilies pins names, types, labels and help, and the numbers of states (REQ-O1).
+// TestFamilies pins names, types, labels and help, and the numbers of states (REQ-O1); those of each consumer (REQ-E9) and the moment of each
+// sampler's newest sample (REQ-R5) among them.
 func TestFamilies(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

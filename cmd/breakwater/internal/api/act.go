@@ -83,18 +83,12 @@ func because(text, reason string) string {
 	return text + ": " + reason
 }
 
-// asTuning is Tuning as it comes: two of its fields know a word.
+// asTuning is Tuning as it comes: two of its fields know a word, and go before those of the same name.
 type asTuning struct {
+	Tuning
+
 	TripMS         *milliseconds `json:"trip_ms"`
-	ReenterMS      *float64      `json:"reenter_ms"`
-	Breaches       *int          `json:"breaches"`
 	MaxStalenessMS *milliseconds `json:"max_staleness_ms"`
-	Failures       *int          `json:"failures"`
-	OpenBaseMS     *float64      `json:"open_base_ms"`
-	OpenMaxMS      *float64      `json:"open_max_ms"`
-	TimeoutMS      *float64      `json:"timeout_ms"`
-	SlowMS         *float64      `json:"slow_ms"`
-	Bulkhead       *int          `json:"bulkhead"`
 }
 
 // tune is PATCH /api/v1/breakers/{name}.
@@ -103,10 +97,8 @@ func (s *Server) tune(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &a); err != nil {
 		return err
 	}
-	t := Tuning{
-		TripMS: (*float64)(a.TripMS), ReenterMS: a.ReenterMS, Breaches: a.Breaches, MaxStalenessMS: (*float64)(a.MaxStalenessMS), Failures: a.Failures,
-		OpenBaseMS: a.OpenBaseMS, OpenMaxMS: a.OpenMaxMS, TimeoutMS: a.TimeoutMS, SlowMS: a.SlowMS, Bulkhead: a.Bulkhead,
-	}
+	t := a.Tuning
+	t.TripMS, t.MaxStalenessMS = (*float64)(a.TripMS), (*float64)(a.MaxStalenessMS)
 	name := r.PathValue("name")
 	if err := s.conf.Actions.Tune(name, t); err != nil {
 		return err

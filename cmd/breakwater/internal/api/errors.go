@@ -33,13 +33,13 @@ func (e *InvalidError) Error() string {
 // An UnknownError says that there is nothing of a name, and which there are (status 404).
 type UnknownError struct {
 	What, Name string
-	Known      []string
+	Known      []string // none: there are none, or too many to name
 }
 
 // Error names those that exist.
 func (e *UnknownError) Error() string {
 	if len(e.Known) == 0 {
-		return fmt.Sprintf("there is no %s %q: there is none at all", e.What, e.Name)
+		return fmt.Sprintf("there is no %s %q", e.What, e.Name)
 	}
 	return fmt.Sprintf("there is no %s %q: use one of %s", e.What, e.Name, strings.Join(e.Known, ", "))
 }

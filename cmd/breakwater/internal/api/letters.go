@@ -145,5 +145,5 @@ func one(ctx context.Context, r *emit.Router, consumer string, seq uint64, filte
 		filter.Types, filter.Priorities = []string{l.Trigger.Type}, []int{l.Priority}
 		return filter, nil
 	}
-	return filter, &UnknownError{What: "letter that matches with the seq", Name: strconv.FormatUint(seq, 10)}
+	return filter, &UnknownError{What: "letter that matches and has the seq", Name: strconv.FormatUint(seq, 10)}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-go/breakwater/emit"
 )
 
-// Each route, with what it says to good and to bad requests.
+// Each route, with what it says to good and to bad requests; the budget is an operator's first aid (REQ-D9).
 func TestRoutes(t *testing.T) {
 	w := newWorld(t)
 	w.park(emit.Trigger{Type: "order", Key: "k1", Data: []byte(`{"a":1}`)})
@@ -55,7 +55,7 @@ func TestRoutes(t *testing.T) {
 		{"letters of nobody", "GET", "/api/v1/dead-letters", "", 404, []string{"ledger, mailer"}},
 		{"discard needs a filter", "DELETE", "/api/v1/dead-letters", `{"consumer":"ledger","reason":"x"}`, 400, []string{`"filter"`}},
 		{"discard, fault within", "DELETE", "/api/v1/dead-letters", `{"consumer":"ledger","reason":"x","filter":{"type":1}}`, 400, []string{`"filter.type"`}},
-		{"discard one that is not there", "DELETE", "/api/v1/dead-letters", `{"consumer":"ledger","reason":"x","filter":{"seq":99999}}`, 404, nil},
+		{"discard one that is not there", "DELETE", "/api/v1/dead-letters", `{"consumer":"ledger","reason":"x","filter":{"seq":99999}}`, 404, []string{`no letter that matches and has the seq \"99999\""`}},
 		{"discard none", "DELETE", "/api/v1/dead-letters", `{"consumer":"mailer","reason":"x","filter":{}}`, 200, []string{`"letters":0`}},
 		{"replay none", "POST", "/api/v1/dead-letters/replay", `{"consumer":"mailer"}`, 200, []string{`"letters":0`}},
 		{"tune a consumer", "PATCH", "/api/v1/breakers/ledger", `{"timeout_ms":300,"slow_ms":60,"bulkhead":8,"open_max_ms":4000}`, 200, []string{"bulkhead 8"}},

@@ -68,9 +68,6 @@ func (s *Standard) Tune(name string, t Tuning) error {
 
 func tuneReplicas(set *replica.Set, t Tuning) error {
 	st := set.Settings()
-	if st.Open.Sticky == 0 {
-		st.Open.Sticky = -1 // none: 0 would be the default
-	}
 	var c change
 	c.duration("trip_ms", t.TripMS, &st.Trip)
 	c.duration("reenter_ms", t.ReenterMS, &st.Reenter)
@@ -98,8 +95,8 @@ func tuneConsumer(r *emit.Router, name string, t Tuning) error {
 		return &UnknownError{What: "consumer", Name: name}
 	}
 	k := &settings.Consumers[i]
-	if t.OpenBaseMS != nil || t.OpenMaxMS != nil {
-		k.Breaker.Open = openOf(k.Breaker.Open)
+	if open := &k.Breaker.Open; *open == (breaker.Backoff{}) && (t.OpenBaseMS != nil || t.OpenMaxMS != nil) {
+		*open = emit.DefaultOpen() // what is not changed stays
 	}
 	var c change
 	c.duration("timeout_ms", t.TimeoutMS, &k.Timeout)

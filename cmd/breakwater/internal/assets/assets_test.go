@@ -54,7 +54,8 @@ func rules(t *testing.T) (all []rule) {
 	return all
 }
 
-// TestAlerts: promtool runs the tests of the rules, and each rule has one in which it fires and one in which it is quiet (REQ-O2).
+// TestAlerts: promtool runs the tests of the rules, and each rule has one in which it fires and one in which it is quiet (REQ-O2):
+// among them a breaker that flaps (REQ-O9) and any time degraded, apart from one replica's trip (REQ-D11).
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	if out, err := promtool(t, "testdata", "test", "rules", "alerts_test.yml"); err != nil {

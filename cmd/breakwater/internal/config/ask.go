@@ -110,7 +110,7 @@ func short(path string) string {
 
 // home is where the faults of a package are told whose field is not known.
 func (r *reader) home(pkg string) place {
-	key := map[string]string{"pgxread": "primary", "replica": "settings", "breaker": "settings", "emit": "consumers", "httpsink": "consumers", "boltletters": "dead_letters"}[pkg]
+	key := map[string]string{"pgxread": "primary", "replica": "settings", "breaker": "settings", "emit": "consumers", "httpsink": "consumers", "boltletters": "dead_letters", "telemetry": "tracing"}[pkg]
 	if key == "" {
 		key = "degraded_mode"
 	}

@@ -393,3 +393,15 @@ func TestTooManyConsumers(t *testing.T) {
 		t.Errorf("got %.300v", err)
 	}
 }
+
+// Port 0 is any that is free, so two addresses with it are not the same; with another port they are.
+func TestAddressesOfTheirOwn(t *testing.T) {
+	t.Setenv("BREAKWATER_TEST_R1", "host=r1 user=app")
+	for port, want := range map[string]bool{"0": true, "8080": false} {
+		at := "127.0.0.1:" + port
+		_, err := Parse("f", []byte("primary: {dsn: host=h}\nreplicas: [{name: r1, dsn_env: BREAKWATER_TEST_R1}]\nlisten: "+at+"\nagent_listen: "+at+"\n"))
+		if got := err == nil; got != want {
+			t.Errorf("both on port %s: got %v, want fine: %v", port, err, want)
+		}
+	}
+}

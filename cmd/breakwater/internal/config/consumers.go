@@ -15,7 +15,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/emit"
 	"github.com/breakwater-go/breakwater/emit/httpsink"
 )
@@ -119,9 +118,6 @@ func (r *reader) consumers(at place, c *Config) {
 	}
 }
 
-// defaultOpen is the open period of a lane whose probes come from its dead letters (REQ-B6), as package emit has it.
-var defaultOpen = breaker.Backoff{Base: 100 * time.Millisecond, Max: 2 * time.Second, Jitter: 20 * time.Millisecond, Sticky: 10 * time.Second}
-
 // consumer reads one, and returns its keys.
 func (r *reader) consumer(at place, c *Consumer) map[string]place {
 	before := maps.Clone(r.places) // what the libraries call Timeout is this consumer's until it is asked about
@@ -150,7 +146,7 @@ func (r *reader) consumer(at place, c *Consumer) map[string]place {
 			)
 		})),
 		shown(section("open", func(r *reader, at place) {
-			lane.Breaker.Open = defaultOpen
+			lane.Breaker.Open = emit.DefaultOpen()
 			r.mapping(at,
 				duration("base", "breaker: Open.Base", &lane.Breaker.Open.Base, span{usual: "100ms"}),
 				duration("max", "breaker: Open.Max", &lane.Breaker.Open.Max, span{usual: "2s"}),

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/telemetry"
 	"github.com/breakwater-go/breakwater/contrib/boltletters"
 	"github.com/breakwater-go/breakwater/emit"
 )
@@ -216,8 +218,8 @@ func (r *reader) tracing(at place, t *Tracing) {
 	var headers string
 	share := func(v float64) bool { return v >= 0 && v <= 1 }
 	given := r.mapping(at,
-		text("endpoint", "", &t.Endpoint),
-		text("headers_env", "", &headers),
+		text("endpoint", "telemetry: Endpoint", &t.Endpoint),
+		text("headers_env", "telemetry: Headers", &headers),
 		shown(number("sample_ratio", "", &t.SampleRatio, share, "a share from 0 to 1, such as 0.1")),
 		shown(yes("insecure", &t.Insecure)),
 		shown(duration("timeout", "", &t.Timeout, span{least: time.Millisecond, usual: "10s"})),
@@ -226,17 +228,24 @@ func (r *reader) tracing(at place, t *Tracing) {
 		return
 	}
 	r.required(at, given, "endpoint", "give the collector's host:port, such as localhost:4318")
-	if where, ok := given["endpoint"]; ok && t.Endpoint != "" {
-		if !hostPort(t.Endpoint) {
-			r.fault(where, "is no host:port: give the collector's, such as localhost:4318; credentials belong under headers_env")
-		}
-	}
 	if where, ok := given["headers_env"]; ok && headers != "" {
 		t.Headers = Secret(r.environment(where, headers, "the headers, as key=value,key=value"))
-		r.secret(string(t.Headers))
-		for _, pair := range headerPairs(string(t.Headers)) {
-			r.secret(pair[1])
-		}
+	}
+	r.askExporter(t)
+}
+
+// askExporter has the exporter check where spans go, and say what of it is secret.
+func (r *reader) askExporter(t *Tracing) {
+	r.places["telemetry: Insecure"] = r.places["section: tracing"].child("insecure", nil)
+	c := telemetry.Config{Endpoint: t.Endpoint, Headers: string(t.Headers), Insecure: t.Insecure}
+	for _, secret := range c.Secrets() {
+		r.secret(secret)
+	}
+	if t.Endpoint == "" {
+		return // told already
+	}
+	for _, f := range leaves(c.Check()) {
+		r.tell(f.Error())
 	}
 }
 
@@ -326,7 +335,7 @@ func (r *reader) checkListen(c *Config, given map[string]place) {
 	credential := d.Auth.Bearer != "" || d.Auth.TLS.CA != ""
 	check("listen", d.Listen, credential, "set auth.bearer_token_file, auth.bearer_token_env or auth.tls.client_ca_file, or listen on 127.0.0.1")
 	check("agent_listen", d.AgentListen, d.Auth.OpenReplica, "its protocol knows no credential; add replica to auth.open if everybody may know which replicas take reads, or listen on 127.0.0.1")
-	if d.AgentListen != "" && d.AgentListen == d.Listen && !r.faulty["agent_listen"] {
+	if d.AgentListen != "" && d.AgentListen == d.Listen && !strings.HasSuffix(d.Listen, ":0") && !r.faulty["agent_listen"] { // 0 is any that is free
 		r.fault(given["agent_listen"], "is %s, as is listen: give each a port of its own", show(given["agent_listen"]))
 	}
 	if at, ok := given["agent_listen"]; ok && !c.nodes {

@@ -129,23 +129,3 @@ func address(text string) (loopback bool, err error) {
 	}
 	return ip.IsLoopback(), nil
 }
-
-// hostPort tells whether a text is a host with a port, and nothing more.
-func hostPort(text string) bool {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || host == "" || !harmless.MatchString(text) {
-		return false
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
-}
-
-// headerPairs are those of a text "key=value,key=value".
-func headerPairs(text string) (pairs [][2]string) {
-	for pair := range strings.SplitSeq(text, ",") {
-		if key, value, ok := strings.Cut(pair, "="); ok {
-			pairs = append(pairs, [2]string{strings.TrimSpace(key), strings.TrimSpace(value)})
-		}
-	}
-	return pairs
-}

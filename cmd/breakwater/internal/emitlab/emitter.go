@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 	"github.com/breakwater-go/breakwater/contrib/boltletters"
 	"github.com/breakwater-go/breakwater/emit"
 	"github.com/breakwater-go/breakwater/emit/httpsink"
@@ -113,7 +114,7 @@ func (p *routed) emitFor(ctx context.Context, o EmitterOptions, say *sayings) {
 func (p *routed) drained(ctx context.Context, say *sayings) error {
 	ctx, cancel := context.WithTimeout(ctx, drainBudget)
 	defer cancel()
-	every(ctx, 20*time.Millisecond, func() {
+	lab.Every(ctx, 20*time.Millisecond, func() {
 		if p.waiting() == 0 {
 			cancel()
 		}

@@ -45,17 +45,6 @@ func (r *run) in() phase { return phase(r.phase.Load()) } //nolint:gosec // a ph
 // tell passes a line on until the run is over: a breaker's timer may fire after that.
 func (r *run) tell(l lab.Line) { r.told.Pass(func() { r.tellAll(l) }) }
 
-// sleep waits. Its error says that the run was interrupted.
-func (*run) sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
-}
-
 // Result is how a run ended.
 type Result struct {
 	Summary Summary
@@ -269,7 +258,7 @@ func (r *run) script(ctx context.Context) error {
 		defer patience.Stop()
 		senders.Wait()
 	}
-	err := r.sleep(ctx, warmupFor)
+	err := lab.Wait(ctx, warmupFor)
 	if err == nil {
 		r.enter(calm)
 		err = r.scenario.play(ctx, r, r.scenario.lasts(r.opts.For))

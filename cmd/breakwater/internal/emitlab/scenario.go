@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/consumer"
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/lab"
 )
 
 // The consumers.
@@ -101,20 +102,20 @@ func (s Scenario) lasts(asked time.Duration) time.Duration {
 // playOutage breaks consumers for a time, mends them, waits until they get triggers again, and then until
 // their dead letters are delivered.
 func playOutage(ctx context.Context, r *run, length time.Duration) error {
-	if err := r.sleep(ctx, r.calm()); err != nil {
+	if err := lab.Wait(ctx, r.calm()); err != nil {
 		return err
 	}
 	if err := r.breakAll(); err != nil {
 		return err
 	}
-	if err := r.sleep(ctx, length); err != nil {
+	if err := lab.Wait(ctx, length); err != nil {
 		return err
 	}
 	if err := r.mendAll(); err != nil {
 		return err
 	}
 	r.awaitClosed(ctx)
-	if err := r.sleep(ctx, r.settle()); err != nil {
+	if err := lab.Wait(ctx, r.settle()); err != nil {
 		return err
 	}
 	r.stopTraffic()
@@ -168,7 +169,7 @@ func (r *run) awaitClosed(ctx context.Context) {
 		if r.allClosed() {
 			return
 		}
-		_ = r.sleep(ctx, 20*time.Millisecond)
+		_ = lab.Wait(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -184,7 +185,7 @@ func (r *run) allClosed() bool {
 // drain waits until the dead letters are delivered, for so long at the most.
 func (r *run) drain(ctx context.Context) error {
 	for end := r.now() + drainBudget; r.now() < end && r.path.waiting() > 0; {
-		if err := r.sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := lab.Wait(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -107,7 +107,7 @@ func (w *watch) quarter(n int) (least, most usage) {
 
 // look checks that the counts add up, until ctx ends.
 func (r *run) look(ctx context.Context) {
-	every(ctx, lookEvery, func() {
+	lab.Every(ctx, lookEvery, func() {
 		r.balance()
 		if r.in() == during {
 			r.watch.use()
@@ -140,27 +140,13 @@ func addsUp(s emit.ConsumerStats, ended, begun int) bool {
 		max(s.Delivered, s.Stored, s.Shed, s.Refused) <= s.Emitted
 }
 
-// every calls do at intervals until ctx ends; what takes longer delays the next.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	t := time.NewTicker(interval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			do()
-		}
-	}
-}
-
 const redraw = 250 * time.Millisecond
 
 // seconds tells each second, and more often how things stand.
 func (r *run) seconds(ctx context.Context) {
 	last, i := SecondLine{}, 0
 	replayed := map[string]uint64{}
-	every(ctx, redraw, func() {
+	lab.Every(ctx, redraw, func() {
 		if i++; i%int(time.Second/redraw) == 0 {
 			last = r.secondLine(replayed)
 			r.tell(last)

@@ -63,7 +63,7 @@ func (l Live) Status() Status {
 func (r *run) secondLoop(ctx context.Context, live func(Live)) {
 	var last SecondLine
 	i := 0
-	r.every(ctx, redraw, func() {
+	Every(ctx, redraw, func() {
 		if i++; i%int(time.Second/redraw) == 0 {
 			last = r.secondLine()
 			r.tell(last)

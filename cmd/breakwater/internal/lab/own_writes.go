@@ -31,7 +31,7 @@ func ownWriteScenarios() []Scenario {
 }
 
 func playOwnWrites(ctx context.Context, r *run, length time.Duration) error {
-	if err := r.sleep(ctx, settled); err != nil {
+	if err := Wait(ctx, settled); err != nil {
 		return err
 	}
 	r.enter(during)

@@ -145,7 +145,7 @@ func (p *path) load(ctx context.Context) (n int64, err error) {
 	if key, ok := ctx.Value(loaderKey{}).(string); ok && key != "" {
 		p.loaders.enter(key)
 		defer p.loaders.leave(key)
-		if err := p.run.sleep(ctx, time.Duration(p.delay.Load())); err != nil {
+		if err := Wait(ctx, time.Duration(p.delay.Load())); err != nil {
 			return 0, err
 		}
 	}
@@ -195,7 +195,7 @@ func (p *path) read(ctx context.Context, c readpath.Call) Answer {
 // waitMode waits until the path is in a mode, for so long at the most.
 func (p *path) waitMode(ctx context.Context, m readpath.Mode, budget time.Duration) {
 	for end := p.run.now() + budget; p.run.now() < end && ctx.Err() == nil && p.router.Mode() != m; {
-		_ = p.run.sleep(ctx, 20*time.Millisecond)
+		_ = Wait(ctx, 20*time.Millisecond)
 	}
 }
 

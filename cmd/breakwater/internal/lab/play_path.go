@@ -55,7 +55,7 @@ func pathScenarios() []Scenario {
 // playAll breaks every replica under a surge of reads, mends them, and waits until the path is normal again.
 func playAll(f fault) func(context.Context, *run, time.Duration) error {
 	return func(ctx context.Context, r *run, length time.Duration) error {
-		if err := r.sleep(ctx, before); err != nil {
+		if err := Wait(ctx, before); err != nil {
 			return err
 		}
 		r.surge()
@@ -78,7 +78,7 @@ func (r *run) recover(ctx context.Context) error {
 	r.rec.watch(false)
 	r.enter(after)
 	r.path.waitMode(ctx, readpath.Normal, recoverBudget)
-	return r.sleep(ctx, settled)
+	return Wait(ctx, settled)
 }
 
 // breakFor breaks some nodes for a time.
@@ -86,7 +86,7 @@ func (r *run) breakFor(ctx context.Context, f fault, nodes []string, d time.Dura
 	if err := r.beginAll(ctx, f, nodes); err != nil {
 		return err
 	}
-	if err := r.sleep(ctx, d); err != nil {
+	if err := Wait(ctx, d); err != nil {
 		return err
 	}
 	return r.healAll(ctx, f, nodes)
@@ -112,7 +112,7 @@ func (r *run) healAll(ctx context.Context, f fault, nodes []string) error {
 
 // playRelapse pauses replay again as soon as the first class has been given back.
 func playRelapse(ctx context.Context, r *run, length time.Duration) error {
-	if err := r.sleep(ctx, before); err != nil {
+	if err := Wait(ctx, before); err != nil {
 		return err
 	}
 	r.surge()
@@ -129,7 +129,7 @@ func playRelapse(ctx context.Context, r *run, length time.Duration) error {
 // playColdCache sends 200 callers at once for a key that nobody has read: while its load is quick, and while it takes longer
 // than they wait.
 func playColdCache(ctx context.Context, r *run, length time.Duration) error {
-	if err := r.sleep(ctx, before); err != nil {
+	if err := Wait(ctx, before); err != nil {
 		return err
 	}
 	r.enter(during)
@@ -141,7 +141,7 @@ func playColdCache(ctx context.Context, r *run, length time.Duration) error {
 	r.path.crowd(ctx, "quick", 0)
 	r.path.crowd(ctx, "quick", 0)
 	r.path.crowd(ctx, "slow", slowLoad)
-	if err := r.sleep(ctx, end-r.now()); err != nil {
+	if err := Wait(ctx, end-r.now()); err != nil {
 		return err
 	}
 	if err := r.healAll(ctx, pauseReplay, r.replicas()); err != nil {
@@ -161,7 +161,7 @@ func (p *path) crowd(ctx context.Context, key string, load time.Duration) {
 }
 
 func playPrimaryRestart(ctx context.Context, r *run, length time.Duration) error {
-	if err := r.sleep(ctx, before); err != nil {
+	if err := Wait(ctx, before); err != nil {
 		return err
 	}
 	r.enter(during)
@@ -172,7 +172,7 @@ func playPrimaryRestart(ctx context.Context, r *run, length time.Duration) error
 }
 
 func playLastStanding(ctx context.Context, r *run, length time.Duration) error {
-	if err := r.sleep(ctx, before); err != nil {
+	if err := Wait(ctx, before); err != nil {
 		return err
 	}
 	r.enter(during)

@@ -12,7 +12,7 @@ import (
 func playRandom(ctx context.Context, r *run, length time.Duration) error {
 	p := makePlan(r.opts.Seed, r.replicas(), length)
 	begin := r.now()
-	at := func(t time.Duration) error { return r.sleep(ctx, begin+t-r.now()) }
+	at := func(t time.Duration) error { return Wait(ctx, begin+t-r.now()) }
 	var wg sync.WaitGroup
 	failed := make([]error, len(r.replicas()))
 	for i, node := range r.replicas() {

@@ -70,21 +70,6 @@ func (r *run) node(name string) Node {
 	return Node{}
 }
 
-// sleep waits. Its error says that the run was interrupted: then nothing more may be done to the fleet.
-func (*run) sleep(ctx context.Context, d time.Duration) error {
-	sleep(ctx, d)
-	return ctx.Err()
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
 func (r *run) enter(p phase) { r.rec.enter(p) }
 
 // begin breaks a node and notes from when its lag can be told.
@@ -150,7 +135,7 @@ func (r *run) waitClosed(ctx context.Context, node string, budget time.Duration)
 		if r.stats(node).Breaker.State == breaker.Closed {
 			return
 		}
-		_ = r.sleep(ctx, 50*time.Millisecond)
+		_ = Wait(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -234,7 +219,7 @@ func (r *run) play(ctx context.Context, live func(Live)) (Result, error) {
 	for _, name := range r.replicas() {
 		wg.Go(func() { r.checkLoop(traffic, r.node(name)) })
 	}
-	err := r.sleep(ctx, warmupFor)
+	err := Wait(ctx, warmupFor)
 	if err == nil {
 		r.enter(calm)
 		err = r.script(ctx)
@@ -258,7 +243,7 @@ func (r *run) script(ctx context.Context) error {
 	s, ok := find(r.opts.Scenario)
 	if !ok {
 		if r.opts.For > 0 {
-			return r.sleep(ctx, r.opts.For)
+			return Wait(ctx, r.opts.For)
 		}
 		<-ctx.Done()
 		return nil

@@ -109,21 +109,21 @@ func (s Scenario) lasts(asked time.Duration) time.Duration {
 
 func playHealthy(ctx context.Context, r *run, length time.Duration) error {
 	quarter := length / 4
-	if err := r.sleep(ctx, quarter); err != nil {
+	if err := Wait(ctx, quarter); err != nil {
 		return err
 	}
 	r.write(writerIdle)
-	if err := r.sleep(ctx, quarter); err != nil {
+	if err := Wait(ctx, quarter); err != nil {
 		return err
 	}
 	if err := r.switchSegment(ctx); err != nil {
 		return err
 	}
-	if err := r.sleep(ctx, quarter+settled/10); err != nil {
+	if err := Wait(ctx, quarter+settled/10); err != nil {
 		return err
 	}
 	r.write(writerOn)
-	return r.sleep(ctx, quarter)
+	return Wait(ctx, quarter)
 }
 
 // playOne breaks the first replica for as long as --for leaves, mends it, and waits
@@ -133,7 +133,7 @@ func playOne(f fault) func(context.Context, *run, time.Duration) error {
 		if err := breakOne(ctx, r, f, length); err != nil {
 			return err
 		}
-		return r.sleep(ctx, settled)
+		return Wait(ctx, settled)
 	}
 }
 
@@ -141,19 +141,19 @@ func playLagging(ctx context.Context, r *run, length time.Duration) error {
 	if err := breakOne(ctx, r, pauseReplay, length); err != nil {
 		return err
 	}
-	return r.sleep(ctx, rampOver)
+	return Wait(ctx, rampOver)
 }
 
 func breakOne(ctx context.Context, r *run, f fault, length time.Duration) error {
 	node := r.replicas()[0]
-	if err := r.sleep(ctx, before); err != nil {
+	if err := Wait(ctx, before); err != nil {
 		return err
 	}
 	r.enter(during)
 	if err := r.begin(ctx, f, node); err != nil {
 		return err
 	}
-	if err := r.sleep(ctx, length-before); err != nil {
+	if err := Wait(ctx, length-before); err != nil {
 		return err
 	}
 	if err := r.heal(ctx, f, node); err != nil {
@@ -168,7 +168,7 @@ func breakOne(ctx context.Context, r *run, f fault, length time.Duration) error 
 // as the run lasts. Each phase takes four calm intervals.
 func playFlapping(ctx context.Context, r *run, length time.Duration) error {
 	node, phase := r.replicas()[0], 4*r.inUse.Calm
-	if err := r.sleep(ctx, min(before, length/8)); err != nil {
+	if err := Wait(ctx, min(before, length/8)); err != nil {
 		return err
 	}
 	r.enter(during)
@@ -176,10 +176,10 @@ func playFlapping(ctx context.Context, r *run, length time.Duration) error {
 		if err := r.breakFor(ctx, pauseReplay, []string{node}, phase); err != nil {
 			return err
 		}
-		if err := r.sleep(ctx, min(phase, end-r.now())); err != nil {
+		if err := Wait(ctx, min(phase, end-r.now())); err != nil {
 			return err
 		}
 	}
 	r.enter(after)
-	return r.sleep(ctx, settled)
+	return Wait(ctx, settled)
 }

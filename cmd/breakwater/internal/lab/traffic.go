@@ -56,7 +56,7 @@ func Pace(ctx context.Context, now func() time.Duration, perSecond func() int64,
 	for due, last := now(), now(); ctx.Err() == nil; {
 		at, rate := now(), perSecond()
 		if rate <= 0 {
-			sleep(ctx, paused)
+			_ = Wait(ctx, paused)
 			due, last = now(), now()
 			continue
 		}
@@ -66,7 +66,7 @@ func Pace(ctx context.Context, now func() time.Duration, perSecond func() int64,
 			do(at - due)
 			due += interval
 		}
-		sleep(ctx, max(due-now(), interval/catchUp))
+		_ = Wait(ctx, max(due-now(), interval/catchUp))
 	}
 }
 
@@ -164,27 +164,13 @@ func (r *run) answered(a answer) Answer {
 func (r *run) checkLoop(ctx context.Context, node Node) {
 	var conn *pgx.Conn
 	defer func() { drop(ctx, conn) }()
-	r.every(ctx, checkEvery, func() {
+	Every(ctx, checkEvery, func() {
 		var err error
 		if conn, err = r.check(ctx, node, conn); err != nil {
 			drop(ctx, conn)
 			conn = nil
 		}
 	})
-}
-
-// every calls do at intervals; what takes longer delays the next.
-func (r *run) every(ctx context.Context, interval time.Duration, do func()) {
-	t := time.NewTicker(interval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			do()
-		}
-	}
 }
 
 func (r *run) check(ctx context.Context, node Node, conn *pgx.Conn) (*pgx.Conn, error) {

@@ -56,10 +56,10 @@ func (c Config) Check() error {
 		errs = append(errs, err)
 	}
 	if !(c.SampleRatio <= 1) { // NaN is a fault too
-		errs = append(errs, fmt.Errorf("tracing.sample_ratio is %v: use up to 1, or a negative number for none", c.SampleRatio))
+		errs = append(errs, fmt.Errorf("telemetry: SampleRatio is %v: use up to 1, or a negative number for none", c.SampleRatio))
 	}
 	if c.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("tracing.timeout is %v: use a positive duration, or 0 for %v", c.Timeout, defaultTimeout))
+		errs = append(errs, fmt.Errorf("telemetry: Timeout is %v: use a positive duration, or 0 for %v", c.Timeout, defaultTimeout))
 	}
 	return errors.Join(errs...)
 }
@@ -76,13 +76,13 @@ func (c Config) endpoint() (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return nil, errors.New("tracing.endpoint is no host and port, and no URL: use one like otel-collector:4318")
+		return nil, errors.New("telemetry: Endpoint is no host and port, and no URL: use one like otel-collector:4318")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("tracing.endpoint has a user, a query or a fragment: use scheme, host, port and path; credentials go into headers")
+		return nil, errors.New("telemetry: Endpoint has a user, a query or a fragment: use scheme, host, port and path; credentials go into Headers")
 	case u.Scheme == "http" && !c.Insecure:
-		return nil, errors.New("tracing.endpoint is an http:// URL: use https://, or set insecure to have spans and headers sent in clear")
+		return nil, errors.New("telemetry: Endpoint is an http:// URL: use https://, or set Insecure to have spans and headers sent in clear")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("tracing.endpoint has the scheme %q: use https or http", u.Scheme)
+		return nil, fmt.Errorf("telemetry: Endpoint has the scheme %q: use https or http", u.Scheme)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = defaultPath
@@ -100,7 +100,7 @@ func (c Config) headers() (map[string]string, error) {
 		name, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || err != nil || name == "" {
-			return nil, fmt.Errorf("tracing.headers_env: pair %d of the variable's value cannot be read: use name=value,name=value", i+1)
+			return nil, fmt.Errorf("telemetry: Headers has a pair, number %d, that cannot be read: use name=value,name=value", i+1)
 		}
 		headers[name] = value
 	}

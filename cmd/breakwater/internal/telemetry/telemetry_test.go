@@ -218,10 +218,10 @@ func TestCheck(t *testing.T) {
 		{
 			"all",
 			Config{Endpoint: "http://user:" + secret + "@host", Headers: secret, SampleRatio: 2, Timeout: -1},
-			[]string{"tracing.endpoint", "tracing.headers_env", "tracing.sample_ratio is 2", "tracing.timeout is -1ns"},
+			[]string{"Endpoint", "Headers", "SampleRatio is 2", "Timeout is -1ns"},
 		},
-		{"none", Config{}, []string{"tracing.endpoint"}},
-		{"clear", Config{Endpoint: "http://host:4318"}, []string{"insecure"}},
+		{"none", Config{}, []string{"Endpoint"}},
+		{"clear", Config{Endpoint: "http://host:4318"}, []string{"Insecure"}},
 		{"query", Config{Endpoint: "https://host:4318?key=" + secret}, []string{"query"}},
 		{"scheme", Config{Endpoint: "grpc://host:4317"}, []string{`"grpc"`}},
 		{"good", Config{Endpoint: "host:4318"}, nil},
