@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
 )
 
 // A reload that renames a consumer tells of the letters that wait for the name before, once (REQ-E8).
