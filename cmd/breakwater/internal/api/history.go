@@ -17,16 +17,25 @@ const (
 	tickEvery   = time.Second
 )
 
-// A history keeps the statuses of the last 15 minutes as JSON, compressed: one is much like the one before, and a fleet with many consumers has a large one.
+// A history keeps the statuses of the last 15 minutes as JSON, compressed: one is much like another, and a fleet with many consumers has a large
+// one. So they are told as what differs from a recent one.
 type history struct {
 	packer *flate.Writer // of who adds
+	key    []byte        // its dictionary
+	left   int           // statuses until the next key
 
 	mu     sync.Mutex
-	kept   [historySize][]byte // by n modulo historySize; each immutable
+	kept   [historySize]packed // by n modulo historySize; each immutable
 	n      int                 // statuses so far
 	frame  []byte              // the newest, as the stream writes it
 	ticked chan struct{}       // closed by the next one; nil: nobody waits
 }
+
+// packed is a status, compressed with another one as the dictionary.
+type packed struct{ text, key []byte }
+
+// keyFor is how many statuses share a dictionary.
+const keyFor = 300
 
 // add takes in the next status; one caller at a time.
 func (h *history) add(status []byte) {
@@ -54,34 +63,36 @@ func (h *history) current() (frame []byte, n int, ticked <-chan struct{}) {
 }
 
 // last returns up to that many statuses, historySize at most, compressed, oldest first.
-func (h *history) last(seconds int) (packed [][]byte) {
+func (h *history) last(seconds int) (all []packed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := h.n - min(seconds, h.n); i < h.n; i++ {
-		packed = append(packed, h.kept[i%historySize])
+		all = append(all, h.kept[i%historySize])
 	}
-	return packed
+	return all
 }
 
-func (h *history) pack(text []byte) []byte {
+func (h *history) pack(text []byte) packed {
 	var to bytes.Buffer
-	if h.packer == nil {
-		h.packer, _ = flate.NewWriter(&to, flate.BestSpeed) // a level that there is
+	if h.left == 0 {
+		h.key, h.left = bytes.Clone(text), keyFor
+		h.packer, _ = flate.NewWriterDict(&to, flate.DefaultCompression, h.key) // a level that there is; the fastest one has no use for a dictionary
 	}
+	h.left--
 	h.packer.Reset(&to)
 	_, _ = h.packer.Write(text) // into memory: it never fails
 	_ = h.packer.Close()
-	return to.Bytes()
+	return packed{bytes.Clone(to.Bytes()), h.key}
 }
 
 // writeList writes statuses as a JSON list.
-func writeList(w io.Writer, packed [][]byte) error {
+func writeList(w io.Writer, all []packed) error {
 	unpack := flate.NewReader(nil)
 	between := "["
-	for _, p := range packed {
+	for _, p := range all {
 		_, err := io.WriteString(w, between)
 		if err == nil {
-			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p), nil) // it is one, says flate
+			err = unpack.(flate.Resetter).Reset(bytes.NewReader(p.text), p.key) // it is one, says flate
 		}
 		if err == nil {
 			_, err = io.Copy(w, unpack)
@@ -91,7 +102,7 @@ func writeList(w io.Writer, packed [][]byte) error {
 		}
 		between = ",\n"
 	}
-	if len(packed) == 0 {
+	if len(all) == 0 {
 		_, err := io.WriteString(w, "[]")
 		return err
 	}
