@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,10 +21,13 @@ type disk struct {
 	mu      sync.Mutex
 	ring    *emit.Ring
 	claimed map[uint64]bool
+	dropped map[string]bool // IDs of what was evicted or discarded: a process that is killed may have had no time to tell
 	epoch   int
 }
 
-func newDisk() *disk { return &disk{ring: newRing(), claimed: map[uint64]bool{}} }
+func newDisk() *disk {
+	return &disk{ring: newRing(), claimed: map[uint64]bool{}, dropped: map[string]bool{}}
+}
 
 func newRing() *emit.Ring {
 	r, err := emit.NewRing(emit.RingConfig{Letters: maxLetters, Bytes: 64 << 10, Reserved: reserved})
@@ -77,8 +81,20 @@ func (v *view) in(f func(*emit.Ring) error) error {
 }
 
 func (v *view) Append(ctx context.Context, l emit.Letter) (evicted []emit.Letter, err error) {
-	err = v.in(func(r *emit.Ring) (err error) { evicted, err = r.Append(ctx, l); return err })
+	err = v.in(func(r *emit.Ring) (err error) {
+		evicted, err = r.Append(ctx, l)
+		for i := range evicted {
+			v.dropped[evicted[i].Trigger.ID] = true
+		}
+		return err
+	})
 	return evicted, err
+}
+
+func (d *disk) hasDropped(n int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dropped[strconv.Itoa(n)]
 }
 
 func (v *view) Claim(ctx context.Context, consumer string, f emit.Filter, n int) (letters []emit.Letter, err error) {
@@ -102,7 +118,13 @@ func (v *view) Settle(ctx context.Context, consumer string, results []emit.Settl
 }
 
 func (v *view) Discard(ctx context.Context, consumer string, f emit.Filter) (n int, err error) {
-	err = v.in(func(r *emit.Ring) (err error) { n, err = r.Discard(ctx, consumer, f); return err })
+	err = v.in(func(r *emit.Ring) (err error) {
+		for l := range r.Letters(ctx, consumer, f) {
+			v.dropped[l.Trigger.ID] = true
+		}
+		n, err = r.Discard(ctx, consumer, f)
+		return err
+	})
 	return n, err
 }
 
