@@ -155,10 +155,10 @@ func playFailpoint(c Config, point string) error {
 		}
 	}
 	fmt.Fprintln(os.Stdout, "299")
+	armed.Store(true) // before there is anything to compact
 	if _, err := s.Discard(ctx, "a", emit.Filter{Priorities: []int{1, 2}}); err != nil {
 		return err
 	}
-	armed.Store(true)
 	for {
 		select {
 		case <-compacted:
