@@ -52,7 +52,9 @@ func (f *labFlags) playPage(ctx context.Context, fleet lab.Fleet, ln net.Listene
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	fmt.Fprintf(errOut, "open http://%s/\n", ln.Addr())
-	if !f.headless {
+	if f.headless {
+		addresses(errOut, fleet)
+	} else {
 		introduce(errOut, fleet)
 	}
 	result, err := p.Run(ctx, func(l lab.Live) { screen.live(l) })
