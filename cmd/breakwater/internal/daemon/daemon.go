@@ -85,12 +85,13 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func newDaemon(o Options) (*daemon, error) {
-	d := &daemon{Options: o, started: time.Now(), redact: &api.Redactor{}, pulse: newPulse(), reloads: prombreakwater.NewReload()}
+	d := &daemon{Options: o, started: time.Now(), redact: &api.Redactor{}, pulse: newPulse(), watcher: &watcher{}, reloads: prombreakwater.NewReload()}
 	d.inForce.Store(o.Config)
 	d.running.Store(&api.Parts{})
 	d.reloaded.Store(&api.Reload{At: d.started, OK: true})
 	d.fleet.Store(new(string))
 	d.unready.Store(&errStarting)
+	d.watch() // from here on: what is changed while the process starts counts
 	d.redact.Add(o.Config.Secrets()...)
 	d.hub = api.NewHub(d.redact)
 	d.standard = api.NewStandard(api.StandardConfig{Hub: d.hub, Redact: d.redact, About: d.about, Parts: func() api.Parts { return *d.running.Load() }})
@@ -98,7 +99,10 @@ func newDaemon(o Options) (*daemon, error) {
 	if d.log, err = d.newLog(); err != nil {
 		return nil, err
 	}
-	if d.metrics, err = prombreakwater.New(d.metricsConfig()); err != nil {
+	if d.metrics, err = prombreakwater.New(prombreakwater.Config{
+		Version: d.Version, NoPublished: !d.Config.Daemon.PublishedNames,
+		Parts: func() prombreakwater.Parts { return MetricParts(*d.running.Load()) },
+	}); err != nil {
 		return nil, err
 	}
 	if d.notify, err = systemd.New(o.Getenv); err != nil {
@@ -195,8 +199,6 @@ func (d *daemon) ready(ctx context.Context, ln net.Listener) {
 
 // serve reloads until ctx ends; the error is that of the listener.
 func (d *daemon) serve(ctx context.Context, failed <-chan error) error {
-	d.watcher = &watcher{}
-	d.watch()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
