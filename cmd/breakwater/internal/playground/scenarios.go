@@ -61,8 +61,8 @@ type outage struct {
 // scenarios are those that the fleet has enough replicas for, each with its answers shuffled.
 func (p *Playground) scenarios() []scenario {
 	all := p.unshuffled()
-	for _, s := range all {
-		shuffle(s.Name, s.Answers)
+	for i := range all {
+		shuffle(all[i].Name, all[i].Answers)
 	}
 	return all
 }
