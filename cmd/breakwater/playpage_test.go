@@ -127,6 +127,10 @@ func TestPlayPage(t *testing.T) {
 				{"POST", "api/v1/faults", `{"target":"r1","fault":"freeze"}`, "r1"},
 				{"POST", "api/v1/faults", `{"target":"mailer","fault":"hang"}`, "mailer"},
 				{"PATCH", "api/v1/load", `{"unprotected":true}`, "unprotected"},
+				{"GET", "metrics", "", `breakwater_build_info{`},
+				{"GET", "metrics", "", "breakwater_event_stream_clients 0"},
+				{"GET", "metrics", "", `breaker_state{`},
+				{"GET", "api/v1/flight", "", `"snapshots":[`},
 			} {
 				if status, answer := p.ask(x.method, x.path, x.body); status != http.StatusOK || !strings.Contains(answer, x.want) {
 					t.Errorf("%s /%s: got %d, %s, want 200 with %q", x.method, x.path, status, answer, x.want)

@@ -77,7 +77,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case page:
-		s.conf.Page.ServeHTTP(w, r)
+		s.page(w, r, h)
 	case pattern == "":
 		s.nowhere(w, r, h)
 	case s.intakes[pattern]:
@@ -100,6 +100,17 @@ func (s *Server) isPage(r *http.Request, h http.Handler) bool {
 	var probe header
 	h.ServeHTTP(&probe, r)
 	return probe.status == http.StatusNotFound
+}
+
+// page serves the page, or says in the words of the interface that it has no such part.
+func (s *Server) page(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	var probe header
+	s.conf.Page.ServeHTTP(&probe, r)
+	if probe.status == http.StatusNotFound {
+		s.nowhere(w, r, h)
+		return
+	}
+	s.conf.Page.ServeHTTP(w, r)
 }
 
 // nowhere answers a request that no route takes in the words of the interface.

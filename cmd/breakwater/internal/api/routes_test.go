@@ -14,7 +14,13 @@ func TestRoutes(t *testing.T) {
 	w := newWorld(t)
 	w.park(emit.Trigger{Type: "order", Key: "k1", Data: []byte(`{"a":1}`)})
 	h := w.serve(func(c *Config) {
-		c.Page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the page")) })
+		c.Page = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/" && r.URL.Path != "/app.js" {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = w.Write([]byte("the page"))
+		})
 	}).Handler()
 	for _, c := range []struct {
 		name, method, target, body string
@@ -68,6 +74,8 @@ func TestRoutes(t *testing.T) {
 		{"page", "GET", "/", "", 200, []string{"the page"}},
 		{"a file of the page", "GET", "/app.js", "", 200, []string{"the page"}},
 		{"not the page", "GET", "/api/v1/nothing", "", 404, []string{`{"error":"there is nothing at`}},
+		{"neither", "GET", "/nope", "", 404, []string{`{"error":"there is nothing at`}},
+		{"a route that is not there", "GET", "/metrics", "", 404, []string{`{"error":"there is nothing at`}},
 		{"wrong method", "DELETE", "/api/v1/status", "", 405, []string{"use GET, HEAD"}},
 		{"wrong method, not the page", "GET", "/api/v1/faults", "", 405, []string{"use DELETE, POST"}},
 		{"no JSON", "PATCH", "/api/v1/read-path", `{"burst":`, 400, []string{`"field":"body"`}},
