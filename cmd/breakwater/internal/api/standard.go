@@ -108,7 +108,7 @@ func (s *Standard) breaker(now time.Time, scope, name string, b breaker.Stats) B
 	out := Breaker{
 		Name: name, Scope: scope, State: b.State, Since: b.Since, InStateMS: ms(now.Sub(b.Since)), Generation: b.Generation,
 		Reason: reasonOf(b.Reason, s.conf.Redact), LastTrip: s.conf.Hub.Trip(scope, name),
-		OpenPeriodMS: ms(b.OpenPeriod), RetryAfterMS: ms(b.RetryAfter), ProbesInFlight: b.ProbesInFlight, ProbeSuccesses: b.ProbeSuccesses,
+		OpenPeriodMS: ms(b.OpenPeriod), RetryAfterMS: ms(b.RetryAfter), ProbesInFlight: b.ProbesInFlight, ProbeSuccesses: b.ProbeSuccesses, ProbesOf: b.ProbesOf,
 		ConsecutiveFailures: b.ConsecutiveFailures, ConsecutiveLimit: b.ConsecutiveLimit,
 		Breaches: b.Breaches, BreachLimit: b.BreachLimit,
 		Successes: b.Successes, Failures: b.Failures, Ignored: b.Ignored, Late: b.Late, Rejected: b.Rejected,

@@ -63,6 +63,7 @@ type Breaker struct {
 
 	ProbesInFlight int `json:"probes_in_flight"`
 	ProbeSuccesses int `json:"probe_successes"`
+	ProbesOf       int `json:"probes_of"` // how many probes a verdict takes
 	// Failures in a row against the threshold; 0 of 0 where no rule counts them.
 	ConsecutiveFailures uint64 `json:"consecutive_failures"`
 	ConsecutiveLimit    int    `json:"consecutive_limit"`
