@@ -100,14 +100,14 @@ type asTuning struct {
 // tune is PATCH /api/v1/breakers/{name}.
 func (s *Server) tune(w http.ResponseWriter, r *http.Request) error {
 	var a asTuning
+	name := r.PathValue("name")
 	if err := decode(r, &a); err != nil {
-		return err
+		return suggestOnly(s.conf.Source.Parts(), name, err)
 	}
 	t := Tuning{
 		TripMS: (*float64)(a.TripMS), ReenterMS: a.ReenterMS, Breaches: a.Breaches, MaxStalenessMS: (*float64)(a.MaxStalenessMS), Failures: a.Failures,
 		OpenBaseMS: a.OpenBaseMS, OpenMaxMS: a.OpenMaxMS, TimeoutMS: a.TimeoutMS, SlowMS: a.SlowMS, Bulkhead: a.Bulkhead,
 	}
-	name := r.PathValue("name")
 	if err := s.conf.Actions.Tune(name, t); err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (s *Standard) breaker(now time.Time, scope, name string, b breaker.Stats) B
 		Openings: b.Openings, WouldOpen: b.WouldOpen, Faults: b.Faults,
 		RefusingMS: ms(b.Refusing), Flapping: b.Flapping, RampShare: b.RampShare,
 	}
-	if l := b.Latency; l.Span > 0 {
+	if l := b.Latency; l.Span > 0 && l.Calls > 0 {
 		out.Latency = &Latency{SpanMS: ms(l.Span), Calls: l.Calls, P50MS: ms(l.P50), P95MS: ms(l.P95), P99MS: ms(l.P99)}
 	}
 	return out

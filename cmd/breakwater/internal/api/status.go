@@ -83,7 +83,7 @@ type Breaker struct {
 	RefusingMS float64  `json:"refusing_ms"` // in all: open, half-open or forced open
 	Flapping   bool     `json:"flapping"`    // REQ-O9
 	RampShare  float64  `json:"ramp_share"`
-	Latency    *Latency `json:"latency"` // null: not measured
+	Latency    *Latency `json:"latency"` // null: not measured, or no call in the last Span
 }
 
 // Reason is why a state changed.

@@ -123,7 +123,7 @@ func TestNothingIsMarkupOrFromElsewhere(t *testing.T) {
 		if m := markup.FindString(text); m != "" {
 			t.Errorf("%s uses %s: make elements by dom.js", name, m)
 		}
-		without := strings.ReplaceAll(text, "http://www.w3.org/2000/svg", "") // a name, nothing is fetched
+		without := strings.ReplaceAll(text, "http://www.w3.org/2000/svg", "")                                               // a name, nothing is fetched
 		without = strings.ReplaceAll(without, "https://github.com/breakwater-go/breakwater/blob/main/docs/runbook.md#", "") // a link, followed by a click
 		if m := elsewhere.FindString(without); m != "" {
 			t.Errorf("%s names an address elsewhere", name)

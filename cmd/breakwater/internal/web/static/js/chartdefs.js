@@ -27,12 +27,15 @@ const interval = (r) => (!r || r.lag_lo_ms === null ? 'unknown' : r.lag_hi_ms ==
 
 const latency = {
   id: 'latency', title: 'Latency', format: duration, log: true, promQL: promQL.latency,
-  note: (st) => { const b = selected(st); return b?.latency ? `of ${b.name}` : st.traffic ? 'of reads, and of each consumer' : 'of each consumer'; },
+  note: (st) => { const b = selected(st); return timed(b) ? `of ${b.name}` : st.traffic ? 'of reads, and of each consumer' : 'of each consumer'; },
   shown: (st) => Boolean(st.traffic) || (st.consumers ?? []).length > 0 || (st.replicas ?? []).some((r) => r.breaker.latency),
   series: latencySeries,
-  lines: (st) => { const b = selected(st); return b?.latency && b.owner.slow_ms ? [{ at: b.owner.slow_ms, label: 'slow', color: 'bad' }] : []; },
+  lines: (st) => { const b = selected(st); return timed(b) && b.owner.slow_ms ? [{ at: b.owner.slow_ms, label: 'slow', color: 'bad' }] : []; },
   least: () => 10,
 };
+
+// timed tells whether a breaker's calls are: a consumer's always are, though none may have been of late.
+const timed = (b) => Boolean(b?.latency) || b?.scope === 'consumer';
 
 // measured is null where no call was.
 const measured = (latency, p) => (latency?.calls ? latency[p] : null);
@@ -40,7 +43,7 @@ const measured = (latency, p) => (latency?.calls ? latency[p] : null);
 function latencySeries(st) {
   const b = selected(st);
   const ps = [['p50_ms', 'P50'], ['p95_ms', 'P95'], ['p99_ms', 'P99']];
-  if (b?.latency) {
+  if (timed(b)) {
     const list = b.scope === 'replica' ? 'replicas' : 'consumers';
     return ps.map(([p, label], i) => ({ key: label, label, color: 'c1', dash: dashes[2 - i], value: (s) => measured(byName(s[list], b.name)?.breaker.latency, p) }));
   }

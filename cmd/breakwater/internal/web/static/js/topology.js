@@ -60,7 +60,7 @@ const rowY = (i, n, height) => height / 2 + (i - (n - 1) / 2) * rowHeight;
 // center is who stands in the middle, by a short and a long name: an application with the library, or the daemon.
 function center(status, consumers) {
   if (status.mode !== 'serve') return [['App', 'router'], ['Application', 'with its router']];
-  return [['Daemon', ''], ['The daemon', consumers.length && status.replicas?.length ? 'samples and delivers' : consumers.length ? 'delivers' : 'samples']];
+  return [['Daemon', ''], ['The daemon', consumers.length && status.replicas?.length ? 'samples, emits' : consumers.length ? 'emits' : 'samples']];
 }
 
 function hub(x, height, narrow, names) {
