@@ -222,12 +222,19 @@ func (d *daemon) summary() string {
 	c := d.inForce.Load()
 	var parts []string
 	if c.HasNodes() {
-		parts = append(parts, fmt.Sprintf("%d replicas", len(c.DB.Replicas)))
+		parts = append(parts, counted(len(c.DB.Replicas), "replica"))
 	}
 	if n := len(c.Consumers); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d consumers", n))
+		parts = append(parts, counted(n, "consumer"))
 	}
 	return strings.Join(parts, ", ")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // tellManager notes what the service manager could not be told.
