@@ -249,8 +249,8 @@ func TestSuccessesInARowClose(t *testing.T) {
 		trip(t, b)
 		runN(t, b, 2, nil)
 		wantState(t, b, HalfOpen)
-		if got := b.Stats().ProbeSuccesses; got != 2 {
-			t.Errorf("probe successes: got %d, want 2", got)
+		if s := b.Stats(); s.ProbeSuccesses != 2 || s.ProbesOf != 3 {
+			t.Errorf("probe successes: got %d of %d, want 2 of 3", s.ProbeSuccesses, s.ProbesOf)
 		}
 		runN(t, b, 1, errDown)
 		wantState(t, b, Open)

@@ -23,6 +23,7 @@ type Stats struct {
 
 	ProbesInFlight int // reservations whose lease is not over, those of an earlier half-open too
 	ProbeSuccesses int // in this half-open
+	ProbesOf       int // how many probes a verdict takes: Probe.Of, or Probe.Successes
 
 	ConsecutiveFailures uint64 // since the last success, or since the breaker closed
 	ConsecutiveLimit    int    // the lowest Count of a ConsecutiveFailures rule; 0: no such rule
@@ -59,7 +60,7 @@ func (b *Breaker) Stats() Stats {
 	s := Stats{
 		Name: b.name, State: stateOf(word), Generation: generationOf(word),
 		Since: b.mu.since, Reason: b.mu.reason, OpenPeriod: b.mu.period,
-		ProbesInFlight:      b.probesInFlight(t.now),
+		ProbesInFlight: b.probesInFlight(t.now), ProbesOf: probesOf(&b.settings.Load().Probe),
 		ConsecutiveFailures: t.streak, ConsecutiveLimit: b.settings.Load().consecutiveLimit,
 		Successes: t.successes, Failures: t.failures,
 		Ignored: b.ignored.Load(), Late: b.late.Load(), Rejected: b.rejected.Load(),
@@ -85,6 +86,13 @@ func (b *Breaker) Stats() Stats {
 	default:
 	}
 	return s
+}
+
+func probesOf(p *Probe) int {
+	if p.Of > 0 {
+		return p.Of
+	}
+	return p.Successes
 }
 
 // breachesLocked are those of the Signal that lacks the fewest.

@@ -127,11 +127,13 @@ func holds(c *config.Config) string {
 		}
 		parts = append(parts, count(n, "consumer")+consumerNames(c)+", dead letters "+where)
 	}
+	if len(parts) == 0 {
+		parts = append(parts, "settings only")
+	}
 	if c.Serve() == nil {
 		parts = append(parts, "serves on "+c.Daemon.Listen+guarded(c.Daemon.Auth))
-	}
-	if len(parts) == 0 {
-		return "settings only"
+	} else {
+		parts = append(parts, "not for serve, which wants nodes or consumers")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -50,9 +50,9 @@ func TestCheck(t *testing.T) {
 		out, err string
 		lines    int // on standard error
 	}{
-		{"the block", []string{blockFile}, exitHeld, blockFile + ": fine: degraded mode for 0 endpoints\n", "", 0},
+		{"the block", []string{blockFile}, exitHeld, blockFile + ": fine: degraded mode for 0 endpoints; not for serve, which wants nodes or consumers\n", "", 0},
 		{"nodes", []string{whole}, exitHeld, whole + ": fine: a primary and 2 replicas (a, b); degraded mode for 3 endpoints (1 critical, 2 sheddable); serves on 127.0.0.1:8080 (no credential)\n", "", 0},
-		{"settings", []string{settings}, exitHeld, settings + ": fine: settings only\n", "", 0},
+		{"settings", []string{settings}, exitHeld, settings + ": fine: settings only; not for serve, which wants nodes or consumers\n", "", 0},
 		{"faults", []string{faultyFile}, exitFailed, "", faultyFile + ":3:8: primary.dsn does not parse: ", 10},
 		{"nothing to connect to", []string{"--connect", settings}, exitFailed, "", settings + ":1:1: primary is missing: ", 1},
 		{"no such file", []string{dir + "/none.yaml"}, exitFailed, "", dir + "/none.yaml:1:1: the file cannot be read, ", 1},

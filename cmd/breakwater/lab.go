@@ -285,6 +285,18 @@ func (f *labFlags) verdict(r lab.Result, s screen, errOut io.Writer) error {
 	return nil
 }
 
+// addresses tells where the servers are, a line each: a name and a connection string. Its password is of this fleet alone, and
+// ends with it; it stands nowhere else. A simulated fleet takes no psql, and has none.
+func addresses(w io.Writer, fleet lab.Fleet) {
+	if fleet.Version() == fleetSimulated {
+		return
+	}
+	fmt.Fprintf(w, "\nfleet: %s\n", fleet.Version())
+	for _, n := range fleet.Nodes() {
+		fmt.Fprintf(w, "  %-8s %s\n", n.Name, n.DSN)
+	}
+}
+
 // introduce tells a person where the servers are and what to try.
 func introduce(w io.Writer, fleet lab.Fleet) {
 	if fleet.Version() == fleetSimulated {
@@ -292,11 +304,8 @@ func introduce(w io.Writer, fleet lab.Fleet) {
 		return
 	}
 	nodes := fleet.Nodes()
-	fmt.Fprintf(w, "\nfleet: %s. Join with psql:\n", fleet.Version())
-	for _, n := range nodes {
-		fmt.Fprintf(w, "  %-8s psql '%s'\n", n.Name, n.DSN)
-	}
-	fmt.Fprintf(w, "Try, in another terminal, and watch %s leave and come back:\n", nodes[1].Name)
+	addresses(w, fleet)
+	fmt.Fprintf(w, "Join with psql, and its address in quotes. Try, in another terminal, and watch %s leave and come back:\n", nodes[1].Name)
 	fmt.Fprintf(w, "  psql '%s' -c 'select pg_wal_replay_pause()'\n", nodes[1].AdminDSN)
 	fmt.Fprintf(w, "  psql '%s' -c 'select pg_wal_replay_resume()'\n", nodes[1].AdminDSN)
 	fmt.Fprintf(w, "The other replicas take the same with their ports. Programs of yours may use the fleet too: its role may create tables.\n")

@@ -128,6 +128,10 @@ func TestPlayPage(t *testing.T) {
 				{"POST", "api/v1/faults", `{"target":"r1","fault":"freeze"}`, "r1"},
 				{"POST", "api/v1/faults", `{"target":"mailer","fault":"hang"}`, "mailer"},
 				{"PATCH", "api/v1/load", `{"unprotected":true}`, "unprotected"},
+				{"GET", "metrics", "", `breakwater_build_info{`},
+				{"GET", "metrics", "", "breakwater_event_stream_clients 0"},
+				{"GET", "metrics", "", `breaker_state{`},
+				{"GET", "api/v1/flight", "", `"snapshots":[`},
 			} {
 				if status, answer := p.ask(x.method, x.path, x.body); status != http.StatusOK || !strings.Contains(answer, x.want) {
 					t.Errorf("%s /%s: got %d, %s, want 200 with %q", x.method, x.path, status, answer, x.want)
@@ -141,7 +145,7 @@ func TestPlayPage(t *testing.T) {
 // On a real fleet no password of its roles is in the interface (REQ-O4), also while connections fail; and the fleet ends with the
 // lab although one server is dead and one is frozen.
 func TestPlayPageOnTheRealFleet(t *testing.T) {
-	p := startPlay(t, "--fleet", "postgres", "--replicas", "2")
+	p := startPlay(t, "--fleet", "postgres", "--replicas", "2", "--headless")
 	for _, body := range []string{`{"target":"r1","fault":"kill"}`, `{"target":"r2","fault":"freeze"}`} {
 		if status, answer := p.ask("POST", "api/v1/faults", body); status != http.StatusOK {
 			t.Errorf("%s: got %d, %s, want 200", body, status, answer)
@@ -161,9 +165,9 @@ func TestPlayPageOnTheRealFleet(t *testing.T) {
 	_, now := p.ask("GET", "api/v1/status", "")
 	p.ends(syscall.SIGINT, exitHeld)
 	empty(t, p.dir)
-	secrets := regexp.MustCompile(`postgres://\w+:([^@]+)@`).FindAllStringSubmatch(p.said(), -1)
-	if len(secrets) < 3 {
-		t.Fatalf("the introduction names no DSN:\n%s", p.said())
+	secrets := regexp.MustCompile(`(?m)^  (?:primary|r1|r2) +postgres://\w+:([^@]+)@127\.0\.0\.1:\d+/\S+$`).FindAllStringSubmatch(p.said(), -1)
+	if len(secrets) != 3 {
+		t.Fatalf("got %d lines with a name and a connection string on standard error, want 3:\n%s", len(secrets), p.said())
 	}
 	for _, s := range secrets {
 		if strings.Contains(run+now, s[1]) {

@@ -94,12 +94,12 @@ type asTuning struct {
 // tune is PATCH /api/v1/breakers/{name}.
 func (s *Server) tune(w http.ResponseWriter, r *http.Request) error {
 	var a asTuning
+	name := r.PathValue("name")
 	if err := decode(r, &a); err != nil {
-		return err
+		return suggestOnly(s.conf.Source.Parts(), name, err)
 	}
 	t := a.Tuning
 	t.TripMS, t.MaxStalenessMS = (*float64)(a.TripMS), (*float64)(a.MaxStalenessMS)
-	name := r.PathValue("name")
 	if err := s.conf.Actions.Tune(name, t); err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ func decode(r *http.Request, into any) error {
 // mostFaults bounds what is told of one body: of one with ten thousand wrong names that would be megabytes.
 const mostFaults = 100
 
+// unknownField begins the mend of one; what there is follows.
+const unknownField = "unknown: use "
+
 // object reads one JSON object into a struct, whose place in the body is told before the names of its fields.
 func object(place string, text []byte, into reflect.Value) (faults []FieldFault) {
 	bad := func(mend string) []FieldFault {
@@ -51,7 +54,7 @@ func object(place string, text []byte, into reflect.Value) (faults []FieldFault)
 		to, known := fields[name]
 		switch {
 		case !known:
-			faults = append(faults, FieldFault{place + name, shown(value), "unknown: use " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")})
+			faults = append(faults, FieldFault{place + name, shown(value), unknownField + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")})
 		case seen[name]:
 			faults = append(faults, FieldFault{place + name, shown(value), "give it once"})
 		default:

@@ -90,7 +90,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	_, unread := url.ParseQuery(r.URL.RawQuery)
 	switch {
 	case page:
-		s.conf.Page.ServeHTTP(w, r)
+		s.page(w, r, h)
 	case pattern == "":
 		s.nowhere(w, r, h)
 	case unread != nil: // URL.Query passes over what it cannot read: a filter would select more than it says
@@ -115,6 +115,17 @@ func (s *Server) isPage(r *http.Request, h http.Handler) bool {
 	var probe header
 	h.ServeHTTP(&probe, r)
 	return probe.status == http.StatusNotFound
+}
+
+// page serves the page, or says in the words of the interface that it has no such part.
+func (s *Server) page(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	var probe header
+	s.conf.Page.ServeHTTP(&probe, r)
+	if probe.status == http.StatusNotFound {
+		s.nowhere(w, r, h)
+		return
+	}
+	s.conf.Page.ServeHTTP(w, r)
 }
 
 // nowhere answers a request that no route takes in the words of the interface.

@@ -9,12 +9,13 @@ import (
 )
 
 // hubSize is how many events are kept.
-const hubSize = 4096
+const hubSize = 16384
 
 // maxBatch is how many events a reader gets at a time.
 const maxBatch = 256
 
-// A Hub keeps the newest 4,096 events, each with an ID that is one above that of the event before, and wakes those who read them. It remembers besides
+// A Hub keeps the newest 16,384 events, each with an ID that is one above that of the event before, and wakes those who read them. A transition takes about
+// 350 bytes, 670 once it was streamed: 11 MB in all. It remembers besides
 // what the events said last: why each breaker opened, which endpoints are over the budget, since when the mode holds. Make it with [NewHub]; all its methods may be called
 // at any time from any goroutine. It has no goroutine and no Close; a timer of a second while triggers are shed or parked, or faults are told.
 type Hub struct {

@@ -74,7 +74,8 @@ type LabFault struct {
 type LabScenario struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
-	Shows   string `json:"shows"`
+	Does    string `json:"does"`    // what is done, and nothing of its outcome: shown before it runs
+	Shows   string `json:"shows"`   // what it teaches: shown after its end
 	Seconds int    `json:"seconds"` // about
 	// Question is what the page asks before it runs: what will the next request meet? One of Answers.
 	Question string   `json:"question"`

@@ -14,7 +14,13 @@ func TestRoutes(t *testing.T) {
 	w := newWorld(t)
 	w.park(emit.Trigger{Type: "order", Key: "k1", Data: []byte(`{"a":1}`)})
 	h := w.serve(func(c *Config) {
-		c.Page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the page")) })
+		c.Page = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/" && r.URL.Path != "/app.js" {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = w.Write([]byte("the page"))
+		})
 	}).Handler()
 	for _, c := range []struct {
 		name, method, target, body string
@@ -40,6 +46,9 @@ func TestRoutes(t *testing.T) {
 		{"tune never", "PATCH", "/api/v1/breakers/r1", `{"trip_ms":"never","max_staleness_ms":"never"}`, 200, []string{"trip_ms never"}},
 		{"tune, in the words of the interface", "PATCH", "/api/v1/breakers/r1", `{"trip_ms":600,"reenter_ms":900}`, 400, []string{`"field":"reenter_ms"`}},
 		{"tune, all faults", "PATCH", "/api/v1/breakers/r1", `{"trip_ms":0,"breaches":-1,"bulkhead":3}`, 400, []string{`"trip_ms"`, `"breaches"`, `"bulkhead"`}},
+		{"tune, of the other kind", "PATCH", "/api/v1/breakers/r1", `{"slow_ms":30}`, 400, []string{"of a replica use breaches, failures, max_staleness_ms, open_base_ms, open_max_ms, reenter_ms, trip_ms\""}},
+		{"tune, unknown key", "PATCH", "/api/v1/breakers/r1", `{"trip":30}`, 400, []string{"unknown: use breaches, failures, max_staleness_ms, open_base_ms, open_max_ms, reenter_ms, trip_ms\""}},
+		{"tune a consumer, unknown key", "PATCH", "/api/v1/breakers/ledger", `{"trip":30}`, 400, []string{"unknown: use bulkhead, open_base_ms, open_max_ms, slow_ms, timeout_ms\""}},
 		{"tune nothing", "PATCH", "/api/v1/breakers/r1", `{}`, 400, []string{"at least one field"}},
 		{"tune, of which nothing is left", "PATCH", "/api/v1/breakers/r1", `{"trip_ms":1e-9,"open_base_ms":0.0005}`, 400, []string{`"trip_ms"`, `"open_base_ms"`, "from 0.001 to"}},
 		{"tune, unknown", "PATCH", "/api/v1/breakers/r9", `{"trip_ms":600}`, 404, []string{"r1"}},
@@ -73,6 +82,8 @@ func TestRoutes(t *testing.T) {
 		{"page", "GET", "/", "", 200, []string{"the page"}},
 		{"a file of the page", "GET", "/app.js", "", 200, []string{"the page"}},
 		{"not the page", "GET", "/api/v1/nothing", "", 404, []string{`{"error":"there is nothing at`}},
+		{"neither", "GET", "/nope", "", 404, []string{`{"error":"there is nothing at`}},
+		{"a route that is not there", "GET", "/metrics", "", 404, []string{`{"error":"there is nothing at`}},
 		{"wrong method", "DELETE", "/api/v1/status", "", 405, []string{"use GET, HEAD"}},
 		{"wrong method, not the page", "GET", "/api/v1/faults", "", 405, []string{"use DELETE, POST"}},
 		{"no JSON", "PATCH", "/api/v1/read-path", `{"burst":`, 400, []string{`"field":"body"`}},

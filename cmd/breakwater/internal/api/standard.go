@@ -108,14 +108,14 @@ func (s *Standard) breaker(now time.Time, scope, name string, b breaker.Stats) B
 	out := Breaker{
 		Name: name, Scope: scope, State: b.State, Since: b.Since, InStateMS: ms(now.Sub(b.Since)), Generation: b.Generation,
 		Reason: reasonOf(b.Reason, s.conf.Redact), LastTrip: s.conf.Hub.Trip(scope, name),
-		OpenPeriodMS: ms(b.OpenPeriod), RetryAfterMS: ms(b.RetryAfter), ProbesInFlight: b.ProbesInFlight, ProbeSuccesses: b.ProbeSuccesses,
+		OpenPeriodMS: ms(b.OpenPeriod), RetryAfterMS: ms(b.RetryAfter), ProbesInFlight: b.ProbesInFlight, ProbeSuccesses: b.ProbeSuccesses, ProbesOf: b.ProbesOf,
 		ConsecutiveFailures: b.ConsecutiveFailures, ConsecutiveLimit: b.ConsecutiveLimit,
 		Breaches: b.Breaches, BreachLimit: b.BreachLimit,
 		Successes: b.Successes, Failures: b.Failures, Ignored: b.Ignored, Late: b.Late, Rejected: b.Rejected,
 		Openings: b.Openings, WouldOpen: b.WouldOpen, Faults: b.Faults,
 		RefusingMS: ms(b.Refusing), Flapping: b.Flapping, RampShare: b.RampShare,
 	}
-	if l := b.Latency; l.Span > 0 {
+	if l := b.Latency; l.Span > 0 && l.Calls > 0 {
 		out.Latency = &Latency{SpanMS: ms(l.Span), Calls: l.Calls, P50MS: ms(l.P50), P95MS: ms(l.P95), P99MS: ms(l.P99)}
 	}
 	return out

@@ -63,6 +63,7 @@ type Breaker struct {
 
 	ProbesInFlight int `json:"probes_in_flight"`
 	ProbeSuccesses int `json:"probe_successes"`
+	ProbesOf       int `json:"probes_of"` // how many probes a verdict takes
 	// Failures in a row against the threshold; 0 of 0 where no rule counts them.
 	ConsecutiveFailures uint64 `json:"consecutive_failures"`
 	ConsecutiveLimit    int    `json:"consecutive_limit"`
@@ -82,7 +83,7 @@ type Breaker struct {
 	RefusingMS float64  `json:"refusing_ms"` // in all: open, half-open or forced open
 	Flapping   bool     `json:"flapping"`    // REQ-O9
 	RampShare  float64  `json:"ramp_share"`
-	Latency    *Latency `json:"latency"` // null: not measured
+	Latency    *Latency `json:"latency"` // null: not measured, or no call in the last Span
 }
 
 // Reason is why a state changed.

@@ -27,13 +27,16 @@ func TestStatus(t *testing.T) {
 	if p := st.ReadPath; p.Mode != readpath.Normal || p.Degraded || p.Since != nil || p.RatePerSec != 200 || p.Processes != 1 || p.Served[readpath.Critical] != "the replicas" {
 		t.Errorf("read path: got %+v", p)
 	}
-	if c := st.Consumers[0]; c.Name != "ledger" || c.TimeoutMS != 200 || c.Bulkhead != 16 || c.Depth.OldestAgeMS != nil || c.Breaker.Latency == nil {
+	if c := st.Consumers[0]; c.Name != "ledger" || c.TimeoutMS != 200 || c.Bulkhead != 16 || c.Depth.OldestAgeMS != nil || c.Breaker.Latency != nil {
 		t.Errorf("consumer: got %+v", c)
 	}
 
 	w.park(emit.Trigger{Type: "order", Priority: "compliance"})
 	if d := w.std.Status().Consumers[0].Depth; d.Letters != 1 || d.Parked != 1 || d.ByPriority["compliance"] != 1 || d.OldestAgeMS == nil {
 		t.Errorf("depth: got %+v", d)
+	}
+	if l := w.std.Status().Consumers[0].Breaker.Latency; l == nil || l.Calls != 1 {
+		t.Errorf("latency after a call: got %+v, want one call", l)
 	}
 }
 
@@ -75,9 +78,9 @@ func TestStatusDegraded(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	for class, want := range map[readpath.Class]string{
-		readpath.Critical:   "the primary within its budget, else refused: retry after 2s",
+		readpath.Critical:   "the primary within its budget, else refused: retry after 2 s",
 		readpath.Degradable: "the primary within its budget; else the endpoint's default, flagged stale",
-		readpath.Sheddable:  "the endpoint's default, else refused: retry after 5s",
+		readpath.Sheddable:  "the endpoint's default, else refused: retry after 5 s",
 	} {
 		if got := p.Served[class]; got != want {
 			t.Errorf("%v: got %q, want %q", class, got, want)
@@ -194,5 +197,14 @@ func TestSecretsStayHere(t *testing.T) {
 	}
 	if text := seen.String(); strings.Contains(text, secret) || !strings.Contains(text, "dial: …") {
 		t.Errorf("the stream: %s", text)
+	}
+}
+
+// Durations are told as people write them.
+func TestSpoken(t *testing.T) {
+	for d, want := range map[time.Duration]string{5 * time.Minute: "5 min", 90 * time.Second: "90 s", 1500 * time.Millisecond: "1.5 s", 250 * time.Millisecond: "250 ms", 2 * time.Hour: "2 h"} {
+		if got := spoken(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
 	}
 }

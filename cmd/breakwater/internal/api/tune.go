@@ -1,9 +1,11 @@
 package api
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -135,10 +137,34 @@ func (s *Standard) Budget(ratePerSec *float64, burst *int) error {
 	})
 }
 
+// The thresholds of each kind.
 const (
-	ofConsumers = "leave it out: it is a threshold of consumers"
-	ofReplicas  = "leave it out: it is a threshold of replicas"
+	replicaKeys  = "breaches, failures, max_staleness_ms, open_base_ms, open_max_ms, reenter_ms, trip_ms"
+	consumerKeys = "bulkhead, open_base_ms, open_max_ms, slow_ms, timeout_ms"
 )
+
+const (
+	ofConsumers = "leave it out: it is a threshold of consumers; of a replica use " + replicaKeys
+	ofReplicas  = "leave it out: it is a threshold of replicas; of a consumer use " + consumerKeys
+)
+
+// suggestOnly has the faults of unknown fields suggest the thresholds of a breaker's own kind.
+func suggestOnly(p Parts, name string, err error) error {
+	bad, ok := errors.AsType[*InvalidError](err)
+	keys := replicaKeys
+	if slices.Contains(consumerNames(p), name) {
+		keys = consumerKeys
+	}
+	if !ok || keys == replicaKeys && !slices.Contains(replicaNames(p), name) {
+		return err
+	}
+	for i := range bad.Fields {
+		if f := &bad.Fields[i]; strings.HasPrefix(f.Mend, unknownField) {
+			f.Mend = unknownField + keys
+		}
+	}
+	return bad
+}
 
 // longest is the longest duration that can be set, as in the configuration file.
 const longest = 8760 * time.Hour

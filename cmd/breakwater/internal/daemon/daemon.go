@@ -87,12 +87,13 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func newDaemon(o Options) (*daemon, error) {
-	d := &daemon{Options: o, started: time.Now(), redact: &api.Redactor{}, pulse: newPulse(), reloads: prombreakwater.NewReload()}
+	d := &daemon{Options: o, started: time.Now(), redact: &api.Redactor{}, pulse: newPulse(), watcher: &watcher{}, reloads: prombreakwater.NewReload()}
 	d.inForce.Store(o.Config)
 	d.running.Store(&api.Parts{})
 	d.reloaded.Store(&api.Reload{At: d.started, OK: true})
 	d.fleet.Store(new(string))
 	d.unready.Store(&errStarting)
+	d.watch() // from here on: what is changed while the process starts counts
 	d.redact.Add(o.Config.Secrets()...)
 	d.hub = api.NewHub(d.redact)
 	d.standard = api.NewStandard(api.StandardConfig{Hub: d.hub, Redact: d.redact, About: d.about, Parts: func() api.Parts { return *d.running.Load() }})
@@ -100,7 +101,10 @@ func newDaemon(o Options) (*daemon, error) {
 	if d.log, err = d.newLog(); err != nil {
 		return nil, err
 	}
-	if d.metrics, err = prombreakwater.New(d.metricsConfig()); err != nil {
+	if d.metrics, err = prombreakwater.New(prombreakwater.Config{
+		Version: d.Version, NoPublished: !d.Config.Daemon.PublishedNames,
+		Parts: func() prombreakwater.Parts { return MetricParts(*d.running.Load()) },
+	}); err != nil {
 		return nil, err
 	}
 	if d.notify, err = systemd.New(o.Getenv); err != nil {
@@ -197,8 +201,6 @@ func (d *daemon) ready(ctx context.Context, ln net.Listener) {
 
 // serve reloads until ctx ends; the error is that of the listener.
 func (d *daemon) serve(ctx context.Context, failed <-chan error) error {
-	d.watcher = &watcher{}
-	d.watch()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
@@ -222,12 +224,19 @@ func (d *daemon) summary() string {
 	c := d.inForce.Load()
 	var parts []string
 	if c.HasNodes() {
-		parts = append(parts, fmt.Sprintf("%d replicas", len(c.DB.Replicas)))
+		parts = append(parts, counted(len(c.DB.Replicas), "replica"))
 	}
 	if n := len(c.Consumers); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d consumers", n))
+		parts = append(parts, counted(n, "consumer"))
 	}
 	return strings.Join(parts, ", ")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // tellManager notes what the service manager could not be told.

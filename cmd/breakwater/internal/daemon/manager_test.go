@@ -53,7 +53,7 @@ func TestServiceManager(t *testing.T) {
 			}
 		}
 	}
-	next("READY=1\nSTATUS=1 consumers")
+	next("READY=1\nSTATUS=1 consumer")
 	next("WATCHDOG=1")
 	next("WATCHDOG=1")
 	r.reload("listen: 127.0.0.1:0\n" + text)

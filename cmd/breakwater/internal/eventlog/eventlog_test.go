@@ -53,6 +53,7 @@ func each(hub *api.Hub) {
 	publish(api.Event{Kind: api.KindTransition, Scope: "replica", Name: "r1", From: "closed", To: "open", Generation: 1, Reason: lag})
 	publish(api.Event{Kind: api.KindTransition, Scope: "replica", Name: "r1", From: "open", To: "half_open", Generation: 2, Reason: &api.Reason{Rule: "open_period_over", Text: "open_period_over"}})
 	publish(api.Event{Kind: api.KindTransition, Scope: "replica", Name: "r1", From: "half_open", To: "closed", Generation: 3, Reason: &api.Reason{Rule: "recovered", Text: "recovered"}})
+	publish(api.Event{Kind: api.KindTransition, Scope: "replica", Name: "r1", From: "half_open", To: "open", Generation: 3, Reason: &api.Reason{Rule: "probe_failure", Text: "probe_failure"}})
 	publish(api.Event{Kind: api.KindTransition, Scope: "consumer", Name: "ledger", From: "closed", To: "forced_open", Generation: 1, Reason: &api.Reason{Rule: "forced", Text: "forced (maintenance)"}})
 	never := &api.Reason{Rule: "lag", Value: new(api.Number(math.Inf(1))), Threshold: new(api.Number(0.5)), Unit: "s", Text: "lag +Inf s > 0.5 s"}
 	publish(api.Event{Kind: api.KindWouldOpen, Scope: "replica", Name: "r2", Reason: never})
@@ -165,17 +166,17 @@ func TestSlowOutput(t *testing.T) {
 		running.Go(func() { eventlog.Run(ctx, hub, log) })
 		hub.Publish(api.Event{Kind: api.KindStop})
 		synctest.Wait() // the writer waits for its output
-		for range 5000 {
+		for range 20_000 {
 			hub.Publish(api.Event{Kind: api.KindAction})
 		}
 		close(out.open)
 		synctest.Wait()
 		cancel()
 		running.Wait()
-		// 5,001 were published, the newest 4,096 are kept, and the first was written.
+		// 20,001 were published, the newest 16,384 are kept, and the first was written.
 		text := out.out.String()
-		if want := "before=906 missed=904"; !strings.Contains(text, want) || strings.Count(text, "\n") != 1+1+4096 {
-			t.Errorf("got %d lines, want 4098, one of them with %q", strings.Count(text, "\n"), want)
+		if want := "before=3618 missed=3616"; !strings.Contains(text, want) || strings.Count(text, "\n") != 1+1+16384 {
+			t.Errorf("got %d lines, want 16386, one of them with %q", strings.Count(text, "\n"), want)
 		}
 	})
 }

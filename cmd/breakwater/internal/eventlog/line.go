@@ -78,7 +78,8 @@ func levelOfEvent(e *api.Event) slog.Level {
 			return slog.LevelError
 		}
 	case api.KindTransition:
-		return warnUnless(e.To == breaker.Closed.String() || e.To == breaker.HalfOpen.String())
+		failedAgain := e.From == breaker.HalfOpen.String() && e.To == breaker.Open.String() // its opening was the warning
+		return warnUnless(failedAgain || e.To == breaker.Closed.String() || e.To == breaker.HalfOpen.String())
 	case api.KindCondition:
 		return warnUnless(e.To == replica.Fit.String())
 	case api.KindMode:

@@ -177,9 +177,9 @@ func TestOneScenarioAtATime(t *testing.T) {
 		want int
 	}{
 		{map[string]any{"name": "nonesuch"}, http.StatusBadRequest},
-		{map[string]any{"name": "dead-replica", "prediction": "I do not know"}, http.StatusBadRequest},
+		{map[string]any{"name": "one-dead", "prediction": "I do not know"}, http.StatusBadRequest},
 		{map[string]any{"name": "all-lagging", "prediction": metFlagged}, http.StatusOK},
-		{map[string]any{"name": "dead-replica"}, http.StatusConflict},
+		{map[string]any{"name": "one-dead"}, http.StatusConflict},
 	} {
 		if got, answer := c.ask("POST", "/api/v1/scenarios", tt.body); got != tt.want {
 			t.Errorf("%v: got %d, want %d: %s", tt.body, got, tt.want, answer)

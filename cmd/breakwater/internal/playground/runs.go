@@ -42,8 +42,8 @@ type runs struct {
 
 func (r *runs) offered() []api.LabScenario {
 	all := []api.LabScenario{}
-	for _, s := range r.list {
-		all = append(all, s.LabScenario)
+	for i := range r.list {
+		all = append(all, r.list[i].LabScenario)
 	}
 	return all
 }
@@ -103,11 +103,11 @@ func (r *runs) ended(state, step string) {
 
 func (r *runs) find(name string) (scenario, error) {
 	var all []string
-	for _, s := range r.list {
-		if s.Name == name {
-			return s, nil
+	for i := range r.list {
+		if r.list[i].Name == name {
+			return r.list[i], nil
 		}
-		all = append(all, s.Name)
+		all = append(all, r.list[i].Name)
 	}
 	return scenario{}, fmt.Errorf("scenario %q: not known; take one of %s", name, strings.Join(all, ", "))
 }

@@ -2,6 +2,8 @@ package playground
 
 import (
 	"context"
+	"hash/fnv"
+	"math/rand/v2"
 	"time"
 
 	"github.com/breakwater-go/breakwater/breaker"
@@ -56,18 +58,34 @@ type outage struct {
 	lag   bool // it is opened for its lag, which takes a few samples
 }
 
-// scenarios are those that the fleet has enough replicas for.
+// scenarios are those that the fleet has enough replicas for, each with its answers shuffled.
 func (p *Playground) scenarios() []scenario {
+	all := p.unshuffled()
+	for i := range all {
+		shuffle(all[i].Name, all[i].Answers)
+	}
+	return all
+}
+
+// shuffle has the place of an answer tell nothing of it. A scenario's answers stand in the same order each time.
+func shuffle(name string, answers []string) {
+	seed := fnv.New64a()
+	_, _ = seed.Write([]byte(name))                                                                                                  // it never fails
+	rand.New(rand.NewPCG(seed.Sum64(), 1)).Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] }) //nolint:gosec // no secret
+}
+
+// unshuffled are they with the usual answer first.
+func (p *Playground) unshuffled() []scenario {
 	all := []scenario{
 		{LabScenario: api.LabScenario{
-			Name: "all-lagging", Title: "All replicas lag", Shows: "Replay stops on every replica. Critical reads go to the primary within a budget, others get old answers that say so, the least important are dropped; then the replicas are given back class by class.",
+			Name: "all-lagging", Title: "All replicas lag", Does: "Replay stops on every replica.", Shows: "Critical reads go to the primary within a budget, others get old answers that say so, the least important are dropped; then the replicas are given back class by class.",
 			Seconds: 35, Question: "Every replica is late. What will the next read of a product page meet, which may be old if it says so?",
 			Answers: []string{metFlagged, metOld, metPrimary, metError},
 		}, play: playAllLagging, well: (*stage).replicasWell},
-		consumerScenario("slow-consumer", "A consumer becomes slow", "slow", "The mailer needs 900 ms in place of 8. It is cut off before others wait for it; what it misses is stored and delivered later.",
-			"The mailer has become a hundred times slower, and was cut off. What will the next trigger for it meet?"),
-		consumerScenario("failing-consumer", "A consumer fails", "fail", "The mailer answers every call with an error. It is cut off; probes find out when it is well, and what it missed is delivered.",
-			"The mailer answers with errors, and was cut off. What will the next trigger for it meet?"),
+		consumerScenario("slow-consumer", "A consumer becomes slow", "slow", "The mailer needs 900 ms in place of 8.", "It is cut off before others wait for it; what it misses is stored and delivered later.",
+			"The mailer has become a hundred times slower. What will a trigger for it meet, a moment later?"),
+		consumerScenario("failing-consumer", "A consumer fails", "fail", "The mailer answers every call with an error.", "It is cut off; probes find out when it is well, and what it missed is delivered.",
+			"The mailer answers with errors. What will a trigger for it meet, a moment later?"),
 	}
 	if len(p.config.Fleet.Nodes()) < 3 { // with one replica there is none to go to
 		return all
@@ -77,28 +95,28 @@ func (p *Playground) scenarios() []scenario {
 
 func outages() []scenario {
 	return []scenario{
-		one("lagging-replica", "A replica lags", "Replay is paused on r1. It goes on answering, with older data each second; reads leave it before an answer is late.", outage{
+		one("one-lagging", "A replica lags", "Replay of r1 stops.", "It goes on answering, with older data each second; reads leave it before an answer is late.", outage{
 			fault: "pause", lag: true, begun: "Replay is paused on r1. It answers as before, but what it knows grows old.",
 			out: "r1 is out of use, and reads go to the others. Its sampler goes on looking.",
 		}, "r1 has fallen behind. What will the next read meet that would have gone to it?", metOther, metOld, metFlagged, metPrimary, metError),
-		one("dead-replica", "A replica dies", "r1 is killed with all its connections. Reads that had one are tried again elsewhere, and nobody dials it until a probe finds it back.", outage{
+		one("one-dead", "A replica dies", "r1 is killed with all its connections.", "Reads that had one are tried again elsewhere, and nobody dials it until a probe finds it back.", outage{
 			fault: "kill", first: true, begun: "r1 is killed, and its connections break.",
 			out: "r1 is out of use. No read dials it any more.",
 		}, "r1 has just been killed. What will the first read meet that is sent to it?", metSecond, metWait, metError, metOther),
-		one("cut-off-replica", "A replica is cut off", "The link from r1 to the primary is cut. r1 answers, and believes that it has replayed all there is: only the primary's position shows the lag.", outage{
+		one("cut-off", "A replica is cut off", "The link from r1 to the primary is cut.", "r1 answers, and believes that it has replayed all there is: only the primary's position shows the lag.", outage{
 			fault: "cut", lag: true, begun: "The link from r1 to the primary is cut. r1 itself believes that nothing is wrong.",
 			out: "r1 is out of use for its lag, although its own functions tell none.",
 		}, "r1 is cut off and does not know it. What will the next read meet that would have gone to it?", metOther, metOld, metSame, metError),
-		one("frozen-replica", "A replica freezes", "All processes of r1 are stopped. It accepts connections and never answers; a few reads wait for the call timeout, none fails.", outage{
+		one("frozen", "A replica freezes", "All processes of r1 are stopped.", "It accepts connections and never answers; a few reads wait for the call timeout, none fails.", outage{
 			fault: "freeze", first: true, begun: "r1 is stopped with all its processes. Connections to it stay up, and nothing answers.",
 			out: "r1 is out of use: reads no longer wait for it.",
 		}, "r1 has just frozen. What will the first read meet that is sent to it?", metWait, metSecond, metError, metOther),
 	}
 }
 
-func one(name, title, shows string, o outage, question string, answers ...string) scenario {
+func one(name, title, does, shows string, o outage, question string, answers ...string) scenario {
 	return scenario{
-		LabScenario: api.LabScenario{Name: name, Title: title, Shows: shows, Seconds: 25, Question: question, Answers: answers},
+		LabScenario: api.LabScenario{Name: name, Title: title, Does: does, Shows: shows, Seconds: 25, Question: question, Answers: answers},
 		play:        o.play, well: (*stage).replicasWell,
 	}
 }

@@ -103,10 +103,10 @@ func metTrigger(r emit.Result, took time.Duration) string {
 // theIll is the consumer that scenarios break.
 const theIll = "mailer"
 
-func consumerScenario(name, title, fault, shows, question string) scenario {
+func consumerScenario(name, title, fault, does, shows, question string) scenario {
 	return scenario{
 		LabScenario: api.LabScenario{
-			Name: name, Title: title, Shows: shows, Seconds: 30, Question: question, Answers: []string{keptAtOnce, keptAfter, gotThrough, lost},
+			Name: name, Title: title, Does: does, Shows: shows, Seconds: 30, Question: question, Answers: []string{keptAtOnce, keptAfter, gotThrough, lost},
 		},
 		play: func(ctx context.Context, s *stage) error { return playConsumer(ctx, s, fault) }, well: (*stage).consumersWell,
 	}

@@ -74,8 +74,8 @@ func played(t *testing.T, p *Playground, hub *api.Hub, name, prediction string) 
 // Each guided scenario passes on a simulated fleet, and tells what the request met that it asked about.
 func TestScenarios(t *testing.T) {
 	want := map[string][]string{
-		"lagging-replica": {metOther, metPrimary}, "dead-replica": {metSecond, metWait, metOther}, "cut-off-replica": {metOther, metPrimary},
-		"frozen-replica": {metWait}, "all-lagging": {metFlagged}, "slow-consumer": {keptAtOnce}, "failing-consumer": {keptAtOnce},
+		"one-lagging": {metOther, metPrimary}, "one-dead": {metSecond, metWait, metOther}, "cut-off": {metOther, metPrimary},
+		"frozen": {metWait}, "all-lagging": {metFlagged}, "slow-consumer": {keptAtOnce}, "failing-consumer": {keptAtOnce},
 	}
 	for name, answers := range want {
 		t.Run(name, func(t *testing.T) {
@@ -95,3 +95,34 @@ func TestScenarios(t *testing.T) {
 		})
 	}
 }
+
+// What is told before a scenario runs gives no answer away: each says what is done in one sentence, and the place of the usual
+// answer differs from scenario to scenario, and is the same each time.
+func TestNothingIsGivenAway(t *testing.T) {
+	t.Parallel()
+	p := &Playground{config: Config{Fleet: fleetOf{nodes: 4}}}
+	first, all := 0, p.scenarios()
+	for i, s := range p.scenarios() {
+		if s.Does == "" || strings.Count(s.Does, ".") != 1 || strings.Contains(s.Shows, s.Does) {
+			t.Errorf("%s: does is %q and shows %q, want one sentence, and nothing of it in the other", s.Name, s.Does, s.Shows)
+		}
+		if !slices.Equal(s.Answers, all[i].Answers) {
+			t.Errorf("%s: got its answers in the order %q, then %q, want the same", s.Name, all[i].Answers, s.Answers)
+		}
+		if s.Answers[0] == p.unshuffled()[i].Answers[0] {
+			first++
+		}
+	}
+	if first > len(all)/2 {
+		t.Errorf("the usual answer stands first in %d of %d, want half at the most", first, len(all))
+	}
+}
+
+// fleetOf is a fleet of so many nodes that is only counted.
+type fleetOf struct {
+	lab.Fleet
+
+	nodes int
+}
+
+func (f fleetOf) Nodes() []lab.Node { return make([]lab.Node, f.nodes) }

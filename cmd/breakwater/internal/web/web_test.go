@@ -123,7 +123,8 @@ func TestNothingIsMarkupOrFromElsewhere(t *testing.T) {
 		if m := markup.FindString(text); m != "" {
 			t.Errorf("%s uses %s: make elements by dom.js", name, m)
 		}
-		without := strings.ReplaceAll(text, "http://www.w3.org/2000/svg", "") // a name, nothing is fetched
+		without := strings.ReplaceAll(text, "http://www.w3.org/2000/svg", "")                                               // a name, nothing is fetched
+		without = strings.ReplaceAll(without, "https://github.com/breakwater-go/breakwater/blob/main/docs/runbook.md#", "") // a link, followed by a click
 		if m := elsewhere.FindString(without); m != "" {
 			t.Errorf("%s names an address elsewhere", name)
 		}
@@ -134,6 +135,29 @@ func TestNothingIsMarkupOrFromElsewhere(t *testing.T) {
 			t.Errorf("%s has %d lines: split it", name, n)
 		}
 	})
+}
+
+// TestRunbookSections: what the page links is a section of the runbook.
+func TestRunbookSections(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		sections[strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")] = true
+	}
+	links := 0
+	each(t, false, func(name, text string) {
+		for _, m := range regexp.MustCompile(`runbook\('([^']*)'`).FindAllStringSubmatch(text, -1) {
+			if links++; !sections[m[1]] {
+				t.Errorf("%s links section %q of the runbook, which is not there", name, m[1])
+			}
+		}
+	})
+	if links < 2 {
+		t.Errorf("got %d links, want one of an open card and one of the banner", links)
+	}
 }
 
 // TestVendored: the library is what its version says, with its licence beside it.

@@ -67,13 +67,41 @@ test('a scenario asks first, then shows what it met beside what was predicted', 
   await dialog.getByLabel(scenario.answers[1], { exact: true }).check();
   await dialog.getByRole('button', { name: 'Run it' }).click();
   await page.locator('.run', { hasText: 'Running' }).waitFor();
+  assert.ok(!(await page.locator('.run').innerText()).includes(scenario.shows), 'what it teaches is not told before its end');
   await page.locator('.run .badge', { hasText: /Passed|Failed/ }).waitFor({ timeout: patience });
+  await page.locator('.run', { hasText: scenario.shows }).waitFor();
   const verdict = await page.locator('.verdict').innerText();
   assert.ok(verdict.includes(scenario.answers[1]), verdict);
   assert.match(await page.locator('.run').innerText(), /Passed[\s\S]*expectations held/);
   await event(page, `Scenario ${scenario.name}: passed`);
+  await page.locator('.run').getByRole('button', { name: 'Close' }).click();
+  await page.locator('.run').waitFor({ state: 'hidden' });
   await close();
 });
+
+const inSight = (page, selector) => page.waitForFunction((s) => {
+  const box = document.querySelector(s)?.getBoundingClientRect();
+  return box && box.height > 0 && box.top >= 0 && box.top < innerHeight - 80 && document.elementFromPoint(box.left + box.width / 2, box.top + 12)?.closest(s);
+}, selector);
+
+for (const [where, viewport] of [['a desk', { width: 1440, height: 700 }], ['a phone', { width: 390, height: 844 }]]) {
+  test(`the card of a scenario is in sight while it runs and once it has ended, on ${where}`, async () => {
+    const { page, close } = await open(browser, lab.url, { viewport });
+    await live(page);
+    const scenario = (await statusOf(page)).lab.scenarios.at(-1);
+    await page.getByRole('button', { name: `Play: ${scenario.title}` }).click();
+    const dialog = page.locator('dialog[open]');
+    assert.ok(!(await dialog.innerText()).includes(scenario.shows), 'what it teaches is not told before');
+    await dialog.getByLabel(scenario.answers[0], { exact: true }).check();
+    await dialog.getByRole('button', { name: 'Run it' }).click();
+    await page.locator('.run', { hasText: 'Running' }).waitFor();
+    await inSight(page, '.run');
+    await page.waitForFunction(() => document.activeElement?.id === 'run');
+    await page.locator('.run .badge', { hasText: /Passed|Failed/ }).waitFor({ timeout: patience });
+    await inSight(page, '.run');
+    await close();
+  });
+}
 
 test('a scenario is stopped, and all is mended', async () => {
   const { page, close } = await open(browser, lab.url);

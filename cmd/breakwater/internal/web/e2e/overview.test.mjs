@@ -31,6 +31,10 @@ test('the machine is drawn as published: failures, sleep left, the probe, and ba
   await page.waitForFunction(() => /sleep left/.test(document.querySelectorAll('.machine')[1].ariaLabel ?? document.querySelectorAll('.machine')[1].getAttribute('aria-label')));
   assert.match(await card(page, 'r2').locator('.reason').innerText(), /lag \d\.\d\d s > 0\.5 s/);
   await page.waitForSelector('h1:has-text("r2 is open")');
+  await page.locator('h1').getByRole('link', { name: 'r2' }).click();
+  await page.waitForSelector('#detail h2:has-text("r2")');
+  assert.match(await card(page, 'r2').getByRole('link', { name: 'What to do' }).getAttribute('href'), /\/docs\/runbook\.md#breaker-open$/);
+  await page.keyboard.press('Escape');
   await stateIs(page, 'r2', 'half_open');
   assert.match(await machine.getAttribute('aria-label'), /Half-open.*1 probe in flight/);
   await page.locator('#heal').click();
@@ -51,9 +55,44 @@ test('all replicas out: the banner says since when, what is withheld, what is se
   await banner.getByText('Degraded: no replica is fresh enough').waitFor();
   const words = await banner.innerText();
   for (const want of [/Since:\s*\d\d:\d\d:\d\d, for/, /Withheld:\s*critical, degradable and sheddable reads/, /Critical reads get:\s*the primary within its budget/]) assert.match(words, want);
+  assert.match(await banner.getByRole('link', { name: 'the runbook' }).getAttribute('href'), /\/docs\/runbook\.md#read-path-degraded$/);
   await page.locator('#heal').click();
   await page.waitForSelector('#banner .notice:has-text("Recovering")');
   await page.waitForSelector('#banner .notice', { state: 'detached' });
+  await close();
+});
+
+test('a consumer whose probes succeed is being tried, and not held back', async () => {
+  const { page, close } = await open(browser, lab.url);
+  await live(page);
+  await page.getByLabel('For how long').selectOption('0');
+  await fault(page, 'fail', 'webhooks').click();
+  await stateIs(page, 'webhooks', 'open');
+  await page.waitForSelector('.topology .gap');
+  await page.locator('#heal').click();
+  await page.waitForFunction(() => /webhooks is being tried: [1-9]\d* of 400 probes succeeded/.test(document.querySelector('#summary p').textContent));
+  await card(page, 'webhooks').getByText(/being tried: \d+ of 400 probes succeeded/).waitFor();
+  assert.equal(await page.locator('.topology .gap').count(), 0, 'no cross');
+  assert.equal(await page.locator('.topology g.warn').count(), 1, 'amber');
+  await stateIs(page, 'webhooks', 'closed');
+  await close();
+});
+
+test('the daemon: no rate of reads that it does not see, nothing of the lab', async () => {
+  const daemon = await standin('-daemon');
+  const { page, close } = await open(browser, daemon.url);
+  try {
+    await live(page);
+    await page.waitForFunction(() => /webhooks closed, [1-9]\d* a second/.test(document.querySelector('#topology svg[role=img]').ariaLabel ?? document.querySelector('#topology svg[role=img]').getAttribute('aria-label')));
+    assert.match(await page.locator('#topology svg[role=img]').getAttribute('aria-label'), /Reads: primary primary; r1 closed; r2 closed; r3 closed\./);
+    assert.match(await page.locator('#topology').innerText(), /The daemon/);
+    assert.ok(!/somebody broke/.test(await page.locator('#topology').innerText()));
+    assert.equal(await page.locator('#chart-sources:visible').count(), 0);
+    await page.keyboard.press('?');
+    assert.ok(!/lab/i.test(await page.locator('dialog .keys').innerText()));
+  } finally {
+    await daemon.stop();
+  }
   await close();
 });
 

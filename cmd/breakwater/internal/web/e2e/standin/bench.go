@@ -76,15 +76,21 @@ func (t *tide) unprotected() *api.Traffic {
 	return out
 }
 
+// What the requests meet that the scenarios ask about.
+const (
+	oneMeets  = "A fresh answer from another replica"
+	slowMeets = "Nothing: it is as fast as before"
+)
+
 func scenarios() []api.LabScenario {
 	return []api.LabScenario{
 		{
-			Name: "one-lagging", Title: "One replica lags", Shows: "Replay of r2 stops. Its breaker opens and its reads go to the others.", Seconds: 6,
-			Question: "What will the next read that would have gone to r2 meet?", Answers: []string{"A fresh answer from another replica", "An old answer from r2", "An error"},
+			Name: "one-lagging", Title: "One replica lags", Does: "Replay of r2 stops.", Shows: "Its breaker opens and its reads go to the others.", Seconds: 6,
+			Question: "What will the next read that would have gone to r2 meet?", Answers: []string{"An old answer from r2", oneMeets, "An error"},
 		},
 		{
-			Name: "slow-consumer", Title: "A consumer is slow", Shows: "webhooks answers in 250 ms. Its triggers are stored and replayed.", Seconds: 6,
-			Question: "What will the next emit to billing meet?", Answers: []string{"Nothing: it is as fast as before", "It waits for webhooks", "It is refused"},
+			Name: "slow-consumer", Title: "A consumer is slow", Does: "webhooks answers in 250 ms.", Shows: "Its triggers are stored and replayed.", Seconds: 6,
+			Question: "What will the next emit to billing meet?", Answers: []string{"It waits for webhooks", "It is refused", slowMeets},
 		},
 	}
 }
@@ -163,8 +169,10 @@ func (b *bench) step(now time.Time) {
 	for _, f := range slices.Clone(b.faults) {
 		b.mend(f)
 	}
-	i := slices.IndexFunc(scenarios(), func(s api.LabScenario) bool { return s.Name == b.run.Name })
-	b.run.State, b.run.Step, b.run.Answer = "passed", "It is over, and all is mended.", scenarios()[i].Answers[0]
+	b.run.State, b.run.Step, b.run.Answer = "passed", "It is over, and all is mended.", slowMeets
+	if b.run.Name == "one-lagging" {
+		b.run.Answer = oneMeets
+	}
 	b.run.Results = []api.LabCheck{
 		{Expected: "the breaker opened within 2 s", Seen: "after 0.83 s", Held: true}, {Expected: "no stale answer without a flag", Seen: "0 of 2,514", Held: true},
 	}

@@ -57,8 +57,8 @@ func (t *tide) readPath() *api.ReadPath {
 	p.Refused = map[readpath.Class]uint64{readpath.Sheddable: t.path.Refused[readpath.Sheddable]}
 	p.Served = map[readpath.Class]string{}
 	words := map[readpath.Class]string{
-		readpath.Critical: "the primary within its budget, else refused: retry after 2s", readpath.Degradable: "the cache up to 5m0s old, flagged stale; else the primary within its budget",
-		readpath.Sheddable: "the endpoint's default, else refused: retry after 5s",
+		readpath.Critical: "the primary within its budget, else refused: retry after 2 s", readpath.Degradable: "the cache up to 5 min old, flagged stale; else the primary within its budget",
+		readpath.Sheddable: "the endpoint's default, else refused: retry after 5 s",
 	}
 	for class, word := range words {
 		p.Served[class] = "the replicas"

@@ -5,7 +5,7 @@ import { gauge, meter } from './gauge.js';
 import { stateIcon } from './icons.js';
 import { machine } from './machine.js';
 import { breakers, keyOf, on, setUI, store, view } from './store.js';
-import { because, conditionWord, does, stateWord } from './words.js';
+import { because, conditionWord, does, runbook, stateWord } from './words.js';
 import { tuneBudget } from './actions.js';
 
 export function start() {
@@ -85,7 +85,7 @@ function drawReason(el, b) {
   const reason = past ? b.last_trip?.reason : b.reason;
   if (!changed(el, b.state, reason, b.last_trip?.at)) return;
   if (!because(reason)) return void show(el, 'Has not opened since the start.');
-  show(el, past ? `Opened last at ${clock(b.last_trip.at)}: ` : 'Why: ', h('strong', {}, because(reason)));
+  show(el, past ? `Opened last at ${clock(b.last_trip.at)}: ` : 'Why: ', h('strong', {}, because(reason)), b.state === 'open' && ['. ', runbook('breaker-open', 'What to do')]);
 }
 
 function drawBadges(el, b) {
@@ -117,7 +117,8 @@ function replicaParts(bar, figures, b, { settings: set }) {
     top: Math.max(5000, 1.3 * (set?.max_staleness_ms ?? 0), Math.min(60000, 1.1 * (lo ?? 0))),
     marks: [trip !== null && { at: trip, label: `trip ${duration(trip)}` }, set && { at: set.reenter_ms, soft: true }, set?.max_staleness_ms && { at: set.max_staleness_ms, soft: true, label: `limit ${duration(set.max_staleness_ms)}` }].filter(Boolean),
   });
-  drawFigures(figures, [['Reads in flight', count(o.in_flight)], ['Share', percent(o.takes_reads ? o.share : 0)], ['Openings', count(b.openings)]]);
+  const seen = view().status.traffic ? [['Reads in flight', count(o.in_flight)]] : []; // else they are not of this process
+  drawFigures(figures, [...seen, ['Share', percent(o.takes_reads ? o.share : 0)], ['Openings', count(b.openings)]]);
 }
 
 export function interval(lo, hi) {

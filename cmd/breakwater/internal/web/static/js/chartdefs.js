@@ -2,7 +2,7 @@
 // A series: { key, label, color, dash, hidden, value(status, before) }.
 import { duration, rate } from './format.js';
 import { promQL } from './promql.js';
-import { selected, time } from './store.js';
+import { selected } from './store.js';
 
 const dashes = [[], [6, 3], [2, 3], [9, 3, 2, 3]];
 export const hue = (i) => ({ color: `c${(i % 8) + 1}`, dash: dashes[Math.floor(i / 2) % 4] });
@@ -27,12 +27,15 @@ const interval = (r) => (!r || r.lag_lo_ms === null ? 'unknown' : r.lag_hi_ms ==
 
 const latency = {
   id: 'latency', title: 'Latency', format: duration, log: true, promQL: promQL.latency,
-  note: (st) => { const b = selected(st); return b?.latency ? `of ${b.name}` : st.traffic ? 'of reads, and of each consumer' : 'of each consumer'; },
+  note: (st) => { const b = selected(st); return timed(b) ? `of ${b.name}` : st.traffic ? 'of reads, and of each consumer' : 'of each consumer'; },
   shown: (st) => Boolean(st.traffic) || (st.consumers ?? []).length > 0 || (st.replicas ?? []).some((r) => r.breaker.latency),
   series: latencySeries,
-  lines: (st) => { const b = selected(st); return b?.latency && b.owner.slow_ms ? [{ at: b.owner.slow_ms, label: 'slow', color: 'bad' }] : []; },
+  lines: (st) => { const b = selected(st); return timed(b) && b.owner.slow_ms ? [{ at: b.owner.slow_ms, label: 'slow', color: 'bad' }] : []; },
   least: () => 10,
 };
+
+// timed tells whether a breaker's calls are: a consumer's always are, though none may have been of late.
+const timed = (b) => Boolean(b?.latency) || b?.scope === 'consumer';
 
 // measured is null where no call was.
 const measured = (latency, p) => (latency?.calls ? latency[p] : null);
@@ -40,7 +43,7 @@ const measured = (latency, p) => (latency?.calls ? latency[p] : null);
 function latencySeries(st) {
   const b = selected(st);
   const ps = [['p50_ms', 'P50'], ['p95_ms', 'P95'], ['p99_ms', 'P99']];
-  if (b?.latency) {
+  if (timed(b)) {
     const list = b.scope === 'replica' ? 'replicas' : 'consumers';
     return ps.map(([p, label], i) => ({ key: label, label, color: 'c1', dash: dashes[2 - i], value: (s) => measured(byName(s[list], b.name)?.breaker.latency, p) }));
   }
@@ -57,24 +60,12 @@ const sourceColors = { replica: 'c1', primary: 'c2', cache: 'c3', default: 'c7',
 
 const sources = {
   id: 'sources', title: 'Reads by source', note: 'a second, stacked', format: rate, stacked: true, promQL: promQL.sources,
-  shown: (st) => Boolean(st.traffic || st.read_path || st.replicas?.length),
-  series: (st) => sourceNames.filter((name) => name === 'replica' || st.traffic || st.read_path).map((name) => ({
-    key: name, label: name, color: sourceColors[name], dash: [], value: (s, before) => sourceRate(s, before, name),
+  shown: (st) => Boolean(st.traffic), // the daemon samples, and sees nobody's reads
+  series: () => sourceNames.map((name) => ({
+    key: name, label: name, color: sourceColors[name], dash: [], value: (s) => (s.traffic ? s.traffic.by_source?.[name] ?? 0 : null),
   })),
   lines: () => [], least: () => 10,
 };
-
-// sourceRate is of the lab's own load, or else by what was counted between two statuses.
-function sourceRate(s, before, name) {
-  if (s.traffic) return s.traffic.by_source?.[name] ?? 0;
-  if (!before) return null;
-  const counted = (st) => {
-    if (!st.read_path) return name === 'replica' ? st.replicas.reduce((sum, r) => sum + r.reads, 0) : 0;
-    if (name === 'shed') return Object.values(st.read_path.refused ?? {}).reduce((a, n) => a + n, 0);
-    return Object.values(st.read_path.reads ?? {}).reduce((sum, by) => sum + (by[name] ?? 0), 0);
-  };
-  return Math.max(0, (1000 * (counted(s) - counted(before))) / Math.max(1, time(s) - time(before)));
-}
 
 // burstOf is what this process has of it.
 const burstOf = (st) => st.read_path.burst / Math.max(1, st.read_path.processes ?? 1);

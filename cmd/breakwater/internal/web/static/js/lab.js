@@ -4,7 +4,7 @@ import { call, curl } from './api.js';
 import { attr, byId, changed, h, keyed, show, text } from './dom.js';
 import { duration, left, plural, rate } from './format.js';
 import { icon } from './icons.js';
-import { scenarioBlock } from './scenarios.js';
+import { drawRun, scenarioBlock } from './scenarios.js';
 import { on, store, time, view } from './store.js';
 import { faultMeans, faultName } from './words.js';
 
@@ -23,6 +23,7 @@ function draw() {
   const lab = view().status?.lab;
   const el = byId('lab');
   el.hidden = !lab || Boolean(store.recorded);
+  drawRun(lab);
   if (el.hidden) return;
   if (!built) build(el);
   el.update(lab);

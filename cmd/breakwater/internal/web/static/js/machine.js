@@ -52,7 +52,8 @@ function sleepLabel(b) {
 }
 
 function probeLabel(b) {
-  if (b.state !== 'half_open') return 'a probe succeeds';
+  if (b.state !== 'half_open') return b.probes_of > 1 ? 'probes succeed' : 'a probe succeeds';
+  if (b.probes_of > 1) return `${b.probe_successes} of ${b.probes_of} probes succeeded`;
   const good = b.probe_successes ? `, ${b.probe_successes} succeeded` : '';
   return b.probes_in_flight ? `${b.probes_in_flight} probe in flight${good}` : `waiting for a probe${good}`;
 }

@@ -10,7 +10,7 @@ export const store = {
 };
 
 export const keepSeconds = 900;
-const keepEvents = 4096;
+const keepEvents = 16384; // as many as the process keeps
 const listeners = new Map();
 
 export function on(topic, fn) {

@@ -3,8 +3,8 @@ import { byId, changed, h, show, text } from './dom.js';
 import { clock, count, list, plural, seconds, upper } from './format.js';
 import { interval } from './cards.js';
 import { icon } from './icons.js';
-import { breakers, on, time, view } from './store.js';
-import { refuses, stateWord } from './words.js';
+import { breakers, keyOf, on, setUI, time, view } from './store.js';
+import { refuses, runbook, stateWord, trial } from './words.js';
 
 export function start() {
   const title = h('h1', {}, 'Waiting for the first status');
@@ -13,7 +13,7 @@ export function start() {
   const update = () => {
     const { status } = view();
     if (!status) return;
-    text(title, headline(status));
+    drawHeadline(title, status);
     text(below, beneath(status));
     drawBanner(status);
   };
@@ -21,9 +21,13 @@ export function start() {
   on('replay', update);
 }
 
-function headline(status) {
+function drawHeadline(el, status) {
   const held = heldBack(status);
-  if (held) return `${held}.`;
+  const words = held.length ? '' : headline(status);
+  if (changed(el, held, words)) show(el, words || sentence(held));
+}
+
+function headline(status) {
   const idle = (status.replicas ?? []).filter((r) => !r.takes_reads).map((r) => r.name);
   if (idle.length) return `${list(idle)} ${idle.length === 1 ? 'takes' : 'take'} no reads.`;
   if (status.read_path?.mode === 'recovering') return 'The read path recovers.';
@@ -32,14 +36,32 @@ function headline(status) {
   return breakers(status).length ? 'All is well.' : 'Nothing is guarded yet.';
 }
 
-// heldBack says which breakers refuse, by their states: "r2 is open, orders is half-open".
+// heldBack are the breakers that refuse, by their states.
 function heldBack(status) {
-  const names = new Map();
-  for (const b of breakers(status)) if (refuses(b.state)) names.set(b.state, [...(names.get(b.state) ?? []), b.name]);
-  return [...names].map(([state, who]) => `${short(who)} ${who.length === 1 ? 'is' : 'are'} ${stateWord[state].toLowerCase()}`).join(', ');
+  const by = new Map();
+  for (const b of breakers(status)) if (refuses(b.state)) by.set(b.state, [...(by.get(b.state) ?? []), { scope: b.scope, name: b.name }]);
+  return [...by];
 }
 
-const short = (names) => (names.length > 4 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : list(names));
+// sentence names them: "r2 is open, orders is half-open.", and each name leads to its card.
+const sentence = (held) => [held.map(([state, who], i) => [i > 0 && ', ', named(who), ` ${who.length === 1 ? 'is' : 'are'} ${stateWord[state].toLowerCase()}`]), '.'];
+
+function named(who) {
+  const shown = who.length > 4 ? who.slice(0, 3) : who;
+  const more = who.length - shown.length;
+  const between = (i) => (i === 0 ? '' : i === shown.length - 1 && !more ? ' and ' : ', ');
+  return [shown.map((b, i) => [between(i), link(b)]), more > 0 && ` and ${more} more`];
+}
+
+function link(b) {
+  const key = keyOf(b);
+  return h('a', { href: `#select=${key}`, onclick: (event) => {
+    event.preventDefault();
+    setUI({ select: key });
+    document.querySelector(`.card[data-key="${CSS.escape(key)}"] h4 button`)?.focus();
+  } }, b.name);
+}
+
 const lettersOf = (status) => (status.consumers ?? []).reduce((sum, c) => sum + c.depth.letters, 0);
 
 function beneath(status) {
@@ -51,12 +73,20 @@ function beneath(status) {
   }
   if (status.read_path) parts.push(`the read path is ${status.read_path.mode}`);
   if (status.consumers?.length) {
-    const well = status.consumers.filter((c) => !refuses(c.breaker.state)).length;
-    parts.push(`${well} of ${plural(status.consumers.length, 'consumer')} ${well === 1 ? 'gets' : 'get'} triggers`);
+    parts.push(...ofConsumers(status.consumers));
     const letters = lettersOf(status);
     parts.push(letters ? `${plural(count(letters), 'dead letter')} stored` : 'no dead letters');
   }
   return `${upper(parts.join(', '))}.`;
+}
+
+// ofConsumers tells apart who gets triggers and who is being tried; the rest is cut off.
+function ofConsumers(consumers) {
+  const tried = consumers.filter((c) => c.breaker.state === 'half_open');
+  const well = consumers.filter((c) => !refuses(c.breaker.state)).length;
+  const parts = tried.map((c) => `${c.name} is ${trial(c.breaker)}`);
+  if (tried.length < consumers.length) parts.unshift(`${well} of ${plural(consumers.length, 'consumer')} ${well === 1 ? 'gets' : 'get'} triggers`);
+  return parts;
 }
 
 function drawBanner(status) {
@@ -78,7 +108,8 @@ function degraded(status, p) {
         pair('Since', since),
         pair('Withheld', withheld.length ? `${list(withheld)} reads` : 'none'),
         withheld.map((c) => pair(`${upper(c)} reads get`, p.served?.[c] ?? 'what their endpoint says')),
-        pair('Staleness now', staleness(status)))));
+        pair('Staleness now', staleness(status)),
+        pair('What to do', runbook('read-path-degraded', 'the runbook')))));
 }
 
 const pair = (name, value) => h('div', {}, h('dt', {}, `${name}:`), h('dd', {}, value));

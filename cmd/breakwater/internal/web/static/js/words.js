@@ -1,4 +1,5 @@
 // One word for one thing, and what each means.
+import { h } from './dom.js';
 import { duration, percent } from './format.js';
 
 export const stateWord = {
@@ -7,15 +8,21 @@ export const stateWord = {
 };
 
 const doesReplica = {
-  closed: 'takes reads', open: 'gets no reads', half_open: 'only probes',
+  closed: 'takes reads', open: 'gets no reads',
   forced_open: 'kept out by an operator', forced_closed: 'in use whatever happens', disabled: 'not guarded',
 };
 const doesConsumer = {
-  closed: 'gets triggers', open: 'triggers are stored', half_open: 'only probes',
+  closed: 'gets triggers', open: 'triggers are stored',
   forced_open: 'kept out by an operator', forced_closed: 'in use whatever happens', disabled: 'not guarded',
 };
 
-export const does = (b) => (b.scope === 'replica' ? doesReplica : doesConsumer)[b.state] ?? '';
+export const does = (b) => (b.state === 'half_open' ? trial(b) : (b.scope === 'replica' ? doesReplica : doesConsumer)[b.state] ?? '');
+
+// trial says how one fares that is half-open: it is being tried, and not held back.
+export const trial = (b) => (b.probes_of > 1 ? `being tried: ${b.probe_successes} of ${b.probes_of} probes succeeded` : 'being tried');
+
+// runbook leads to a section of the runbook.
+export const runbook = (section, words) => h('a', { class: 'runbook', href: `https://github.com/breakwater-go/breakwater/blob/main/docs/runbook.md#${section}`, target: '_blank', rel: 'noopener noreferrer' }, words);
 
 export const refuses = (state) => state === 'open' || state === 'half_open' || state === 'forced_open';
 
@@ -85,7 +92,7 @@ export const glossary = [
   ['Breaker', 'A switch in front of a replica or a consumer. Closed, calls pass; open, they are refused at once, without touching what is behind it.'],
   ['Closed', 'All is well: calls pass and are measured. As in an electric circuit, closed is what lets the current through.'],
   ['Open', 'Calls are refused until the open period is over. Each failed recovery makes the next period longer.'],
-  ['Half-open', 'The open period is over: one trial call at a time, a probe, decides whether to close or to open again.'],
+  ['Half-open', 'The open period is over: trial calls, the probes, one or several at a time, decide whether to close or to open again.'],
   ['Forced open, forced closed, disabled', 'An operator decided. No rule changes it until it is given back to its rules.'],
   ['Staleness, Lo to Hi', 'How old a replica’s data is, as an interval: it is at least Lo late and at most Hi. Hi grows while nothing new is known.'],
   ['Trip, re-enter', 'Lag above trip opens a replica’s breaker; it must fall to re-enter before the replica is admitted again.'],
