@@ -123,7 +123,7 @@ test('the daemon’s page has no lab, and no badge of a simulation', async () =>
     await page.locator('#banner', { hasText: 'Some settings wait for a restart' }).getByText('listen').waitFor();
     assert.ok(await page.locator('#lab').isHidden());
     assert.ok(await page.locator('#rail #events').isVisible(), 'the log stands beside the breakers');
-    await page.waitForFunction(() => /replica \d/.test(document.querySelector('#chart-sources .plot').getAttribute('aria-label')), null, { timeout: 10_000 });
+    await page.waitForFunction(() => /r1 \d/.test(document.querySelector('#chart-staleness .plot').getAttribute('aria-label')), null, { timeout: 10_000 });
   } finally {
     await daemon.stop();
   }

@@ -75,7 +75,7 @@ function close(el, r) {
 function bringIntoSight(el, r) {
   const ended = r.state !== 'running';
   if (!due || due === 'ended' !== ended || document.querySelector('dialog[open]')) return;
-  el.scrollIntoView({ block: 'nearest' });
+  el.scrollIntoView({ block: 'start' });
   if (!ended) el.focus({ preventScroll: true });
   due = ended ? '' : 'ended';
 }
