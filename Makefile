@@ -34,14 +34,13 @@ test: deps ## Every test of every module (./... would stop at the root module)
 	go test -timeout 15m work
 
 .PHONY: race
-race: deps ## Race detector over every test; COUNT=10 repeats
-	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) work
+race: deps ## Race detector over every test of what is concurrent; COUNT=10 repeats
+	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) $$(go list work | grep -vE '/(internal/archtest|dev/latencysim|dev/breakerstates|internal/assets)$$')
 
 .PHONY: page
-page: ## The page in headless Chromium: against a stand-in of the lab, then against the lab itself; installs Chromium and Node.js where it can
+page: ## The page in headless Chromium, against a stand-in of the lab; installs Chromium and Node.js where it can
 	@tools/install.sh chromium npm
 	tools/page-test.sh
-	tools/page-test.sh --lab
 
 .PHONY: leaks
 leaks: deps ## Every test with the goroutine-leak profile, which its TestMain then asks
@@ -105,6 +104,9 @@ prove: deps ## The long versions: a million calls under race, 20 million model s
 	$(MAKE) leaks
 	$(MAKE) race COUNT=10
 	$(MAKE) fuzz
+	$(MAKE) page
+	tools/page-test.sh --lab
+	$(MAKE) fuzz-http soak
 	tools/prove-lab.sh
 
 .PHONY: vuln

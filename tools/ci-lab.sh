@@ -14,8 +14,6 @@ scenarios=(
   "--fleet postgres --scenario cut-off"
   "--fleet postgres --scenario frozen"
   "--fleet postgres --scenario one-dead"
-  "--fleet postgres --scenario flapping --for ${FLAPPING_FOR:-40s}"
-  "--fleet postgres --scenario healthy --for ${HEALTHY_FOR:-20s}"
   "--fleet postgres --scenario all-lagging"
   "--fleet postgres --scenario cold-cache"
   "--fleet postgres --scenario primary-restart"
@@ -24,14 +22,14 @@ scenarios=(
 )
 consumers=(
   "--scenario slow-consumer --for ${OUTAGE:-10s}"
-  "--scenario partly-slow --for ${OUTAGE:-10s}"
   "--scenario hanging-consumer --for ${SHORT:-4s}"
   "--scenario failing-consumer --for ${SHORT:-4s}"
   "--scenario all-consumers-down"
   "--scenario crash --for ${CRASH_FOR:-5s}"
 )
-if [ -n "${MORE:-}" ]; then # what CI has no time for; tests run them on a simulated fleet
-  scenarios+=("--fleet postgres --scenario relapse" "--fleet postgres --scenario all-dead" "--fleet simulated --scenario one-lagging")
+if [ -n "${MORE:-}${ONLY:-}" ]; then # what CI has no time for; tests run them on a simulated fleet
+  scenarios+=("--fleet postgres --scenario flapping --for ${FLAPPING_FOR:-40s}" "--fleet postgres --scenario healthy --for ${HEALTHY_FOR:-20s}" "--fleet postgres --scenario relapse" "--fleet postgres --scenario all-dead" "--fleet simulated --scenario one-lagging")
+  consumers+=("--scenario partly-slow --for ${OUTAGE:-10s}")
 fi
 # ONLY names the scenarios to run, separated by spaces; all of them by default.
 if [ -n "${ONLY:-}" ]; then

@@ -56,4 +56,4 @@ if [ -n "$own_lab" ]; then
 	fi
 	exit
 fi
-node --test --test-concurrency=1 "$@" ./*.test.mjs
+node --test --test-concurrency=2 "$@" ./*.test.mjs
