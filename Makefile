@@ -34,8 +34,8 @@ test: deps ## Every test of every module (./... would stop at the root module)
 	go test -timeout 15m work
 
 .PHONY: race
-race: deps ## Race detector over every test of what is concurrent; COUNT=10 repeats
-	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) $$(go list work | grep -vE '/(internal/archtest|dev/latencysim|dev/breakerstates|internal/assets)$$')
+race: deps ## Race detector over the tests, but those that have no goroutines or play whole scenarios for a minute; COUNT=10 repeats
+	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) $$(go list work | grep -vE '/(internal/archtest|dev/latencysim|dev/breakerstates|internal/assets|internal/playground|cmd/breakwater)$$')
 
 .PHONY: page
 page: ## The page in headless Chromium, against a stand-in of the lab; installs Chromium and Node.js where it can
@@ -104,6 +104,7 @@ prove: deps ## The long versions: a million calls under race, 20 million model s
 	$(MAKE) leaks
 	$(MAKE) race COUNT=10
 	$(MAKE) fuzz
+	go test -race -timeout 20m ./cmd/breakwater ./cmd/breakwater/internal/playground
 	$(MAKE) page
 	tools/page-test.sh --lab
 	$(MAKE) fuzz-http soak

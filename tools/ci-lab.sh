@@ -12,24 +12,19 @@ cd "$(dirname "$0")/.."
 scenarios=(
   "--fleet postgres --scenario one-lagging"
   "--fleet postgres --scenario cut-off"
-  "--fleet postgres --scenario frozen"
   "--fleet postgres --scenario one-dead"
   "--fleet postgres --scenario all-lagging"
-  "--fleet postgres --scenario cold-cache"
-  "--fleet postgres --scenario primary-restart"
-  "--fleet postgres --scenario last-standing"
   "--fleet postgres --scenario own-writes"
 )
 consumers=(
   "--scenario slow-consumer --for ${OUTAGE:-10s}"
   "--scenario hanging-consumer --for ${SHORT:-4s}"
-  "--scenario failing-consumer --for ${SHORT:-4s}"
-  "--scenario all-consumers-down"
   "--scenario crash --for ${CRASH_FOR:-5s}"
 )
 if [ -n "${MORE:-}${ONLY:-}" ]; then # what CI has no time for; tests run them on a simulated fleet
+  for name in frozen cold-cache primary-restart last-standing; do scenarios+=("--fleet postgres --scenario $name"); done
   scenarios+=("--fleet postgres --scenario flapping --for ${FLAPPING_FOR:-40s}" "--fleet postgres --scenario healthy --for ${HEALTHY_FOR:-20s}" "--fleet postgres --scenario relapse" "--fleet postgres --scenario all-dead" "--fleet simulated --scenario one-lagging")
-  consumers+=("--scenario partly-slow --for ${OUTAGE:-10s}")
+  consumers+=("--scenario partly-slow --for ${OUTAGE:-10s}" "--scenario failing-consumer --for ${SHORT:-4s}" "--scenario all-consumers-down")
 fi
 # ONLY names the scenarios to run, separated by spaces; all of them by default.
 if [ -n "${ONLY:-}" ]; then
@@ -43,7 +38,7 @@ if [ -n "${ONLY:-}" ]; then
   mapfile -t scenarios < <(choose "${scenarios[@]}")
   mapfile -t consumers < <(choose "${consumers[@]}")
 fi
-if [ -z "${ONLY:-}" ]; then
+if [ -z "${ONLY:-}" ] && [ -n "${MORE:-}" ]; then
   for seed in ${SEEDS:-1}; do
     scenarios+=("--fleet postgres --scenario random --for ${RANDOM_FOR:-30s} --seed $seed")
   done

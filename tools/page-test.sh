@@ -56,4 +56,5 @@ if [ -n "$own_lab" ]; then
 	fi
 	exit
 fi
-node --test --test-concurrency=2 "$@" ./*.test.mjs
+# shellcheck disable=SC2086 # PAGE_TESTS is some of the files, separated by spaces
+node --test --test-concurrency=2 "$@" ${PAGE_TESTS:-./*.test.mjs}
