@@ -16,8 +16,13 @@ func TestGuideNamesEveryRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []breaker.Rule{
-		breaker.ConsecutiveFailures{}, breaker.FailureRateByCount{}, breaker.FailureRateByTime{}, breaker.SlowCallRate{},
-		breaker.Percentile{}, breaker.CUSUM{}, breaker.Signal{},
+		breaker.ConsecutiveFailures{},
+		breaker.FailureRateByCount{},
+		breaker.FailureRateByTime{},
+		breaker.SlowCallRate{},
+		breaker.Percentile{},
+		breaker.CUSUM{},
+		breaker.Signal{},
 	} {
 		name := strings.TrimPrefix(fmt.Sprintf("%T", r), "breaker.")
 		if !strings.Contains(string(page), "\n| `"+name+"`") {
