@@ -1,0 +1,5 @@
+//go:build race
+
+package simfleet_test
+
+const raced = true
