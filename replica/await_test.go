@@ -350,6 +350,7 @@ func TestAwaitEnds(t *testing.T) {
 		if err := c.awaits(c.t.Context(), r, 0); !errors.Is(err, replica.ErrClosed) || time.Since(begun) != 40*ms {
 			t.Errorf("Close: %v after %v", err, time.Since(begun))
 		}
+		synctest.Wait() // for Close to return
 		if err := c.awaits(c.t.Context(), replica.Requirement{}, 0); !errors.Is(err, replica.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
