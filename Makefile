@@ -12,6 +12,8 @@ BIN      := $(CURDIR)/bin
 GOLANGCI := $(BIN)/golangci-lint
 FUZZTIME ?= 30s
 COUNT    ?= 1
+# No goroutines, or whole scenarios for a minute.
+RACE_SKIP ?= internal/archtest|dev/latencysim|dev/breakerstates|internal/assets|internal/playground|cmd/breakwater
 
 .PHONY: help
 help: ## List the targets
@@ -34,8 +36,8 @@ test: deps ## Every test of every module (./... would stop at the root module)
 	go test -timeout 15m work
 
 .PHONY: race
-race: deps ## Race detector over the tests, but those that have no goroutines or play whole scenarios for a minute; COUNT=10 repeats
-	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) $$(go list work | grep -vE '/(internal/archtest|dev/latencysim|dev/breakerstates|internal/assets|internal/playground|cmd/breakwater)$$')
+race: deps ## Race detector over the tests, but those of RACE_SKIP; COUNT=10 repeats
+	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) $$(go list work | grep -vE '/($(RACE_SKIP))$$')
 
 .PHONY: page
 page: ## The page in headless Chromium, against a stand-in of the lab; installs Chromium and Node.js where it can
