@@ -30,6 +30,8 @@ const (
 	countBits = 39
 	countMask = 1<<countBits - 1
 
+	stripes = 16
+
 	// cellRoom is how many successes a breaker counts before it has stripes: 2 KB are too much for one
 	// that is seldom called.
 	cellRoom = 1 << 16
@@ -37,7 +39,7 @@ const (
 
 // A striped is the cells of a breaker that is often called. Two goroutines on different processors meet in one
 // of them once in 16 times.
-type striped [16]struct {
+type striped [stripes]struct {
 	cell
 
 	_ [lineSize - unsafe.Sizeof(cell{})]byte
@@ -51,10 +53,14 @@ const lineSize = 128
 // Go names no processor, and this costs nothing to ask (docs/adr/0030).
 func (b *Breaker) near(here uintptr) *cell {
 	if s := b.striped.Load(); s != nil {
-		return &s[uint64(here)*0x9E3779B97F4A7C15>>60].cell
+		return &s[stripeOf(here)].cell
 	}
 	return &b.cell
 }
+
+// stripeOf spreads stacks of 2 to 64 KB, which lie side by side, over the stripes: nine times an address is the sum of it and
+// of itself three bits higher, one multiplication that a processor has for addresses.
+func stripeOf(here uintptr) uintptr { return here * 9 >> 14 % stripes }
 
 // count adds a success of a call that was admitted under word, and reports whether it fits.
 func (c *cell) count(word uint64) bool {

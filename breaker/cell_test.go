@@ -113,6 +113,19 @@ func TestFullCellGetsRoom(t *testing.T) {
 	}
 }
 
+// Goroutines whose stacks lie side by side count in different cells, whatever the size of the stacks.
+func TestStacksAreSpreadOverTheStripes(t *testing.T) {
+	for size, least := range map[uintptr]int{2 << 10: 16, 4 << 10: 12, 8 << 10: 12, 16 << 10: 16, 32 << 10: 8, 64 << 10: 4} {
+		seen := map[uintptr]bool{}
+		for i := range uintptr(64) {
+			seen[stripeOf(0xc000100f27+i*size)] = true
+		}
+		if len(seen) < least {
+			t.Errorf("stacks of %d bytes: got %d stripes, want at least %d", size, len(seen), least)
+		}
+	}
+}
+
 // No success is lost or counted twice while many goroutines make a breaker busy, for the race detector (REQ-B14).
 func TestStressOfStripes(t *testing.T) {
 	b := mustNew(t, Config{})

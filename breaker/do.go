@@ -19,6 +19,9 @@ var errUnwound = errors.New("panic or runtime.Goexit")
 func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (v T, err error) {
 	g := guarded{b, b.loadWord()}
 	if !isPlain(g.word) {
+		if stateOf(g.word) == Open {
+			return v, b.refuse()
+		}
 		return do(ctx, b, fn)
 	}
 	defer g.end()
@@ -64,7 +67,7 @@ func (g *guarded) failed(ctx context.Context, err error) {
 	p.finish(ctx, err)
 }
 
-// do is Do for all but a closed breaker whose successes need no clock.
+// do is Do for calls that are timed, that are probes, or that are refused in another state than Open.
 func do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
 	p, err := b.Allow()
 	if err != nil {
