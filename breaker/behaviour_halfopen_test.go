@@ -411,7 +411,7 @@ func TestStaleReservationIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mustNew(t, behaviourConfig())
 		trip(t, b)
-		word := b.word.Load()
+		word := b.loadWord()
 		runN(t, b, 1, errDown)
 		after(2 * time.Second) // half-open again, and the slots are free
 		p := Permit{b: b, word: word}

@@ -1,8 +1,6 @@
 package breaker
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,24 +11,16 @@ import (
 // A Breaker guards one thing. Make it with [New]; it must not be copied. All
 // its methods may be called at any time from any goroutine, from callbacks too.
 type Breaker struct {
-	word     atomic.Uint64            // layout in state.go; written only under mu
+	word     uint64                   //nolint:modernize // layout in state.go; read by loadWord, written by storeWord and only under mu: with an atomic.Uint64, Allow would not be inlined
+	striped  atomic.Pointer[striped]  // the cells of a busy breaker, nil until then; set once, under mu
 	name     string                   // immutable after New
 	clock    clock                    // immutable after New
 	settings atomic.Pointer[settings] // replaced only under mu; what it points to is immutable
 	refusal  atomic.Pointer[OpenError]
 	measure  atomic.Pointer[measure] // replaced only under mu; nil: no call is timed
 	memory   *atomic.Pointer[memory] // of its Set, nil if it has none; immutable once it is shared
-
-	_ [lineSize]byte // every call reads the word and writes the cell; see docs/adr/0002, and BenchmarkPadding
-
-	cell     atomic.Uint64 // layout in state.go
-	rejected atomic.Uint64
-	ignored  atomic.Uint64
-	late     atomic.Uint64
-	faults   atomic.Uint64
-	sampling atomic.Uint64 // a success whose number has none of these bits looks at the clock; written under mu
-	looks    atomic.Uint64 // of successes at the clock since sampling or edge changed
-	edge     atomic.Int64  // when the next step of a time window begins, since the clock's base; written under mu
+	sampling atomic.Uint64           // a success whose number has none of these bits looks at the clock; written under mu
+	edge     atomic.Int64            // when the next step of a time window begins, since the clock's base; written under mu
 	ramp     ramp
 
 	mu struct {
@@ -65,11 +55,15 @@ type Breaker struct {
 		queue      []event // not delivered yet, oldest first
 		delivering bool    // some goroutine is in an observer's function
 	}
-}
 
-// lineSize keeps two words from sharing a cache line, or the pair of lines that
-// processors fetch together.
-const lineSize = 128
+	// What calls write is far from what they only read, which begins the breaker.
+	looks    atomic.Uint64 // of successes at the clock since sampling or edge changed
+	ignored  atomic.Uint64
+	late     atomic.Uint64
+	faults   atomic.Uint64
+	rejected atomic.Uint64
+	cell     cell // the first; all of them in cell.go
+}
 
 // settings is what a running breaker needs of its Config.
 type settings struct {
@@ -103,6 +97,7 @@ func newBreaker(c Config, clk clock) (*Breaker, error) {
 		c.Classify = defaultClassify
 	}
 	b := &Breaker{name: c.Name, clock: clk}
+	b.cell.word.Store(firstCount << cellGenBits)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.since = clk.wall()
@@ -114,7 +109,7 @@ func newBreaker(c Config, clk clock) (*Breaker, error) {
 		d.reset(t)
 	}
 	b.retimeLocked()
-	b.word.Store(pack(0, Closed, b.flagsLocked()))
+	b.storeWord(pack(0, Closed, b.flagsLocked()))
 	return b, nil
 }
 
@@ -176,7 +171,7 @@ func (b *Breaker) opensLocked(in *installed, r Reason, holds bool) bool {
 func (b *Breaker) Name() string { return b.name }
 
 // State returns what the breaker does now: one atomic load.
-func (b *Breaker) State() State { return stateOf(b.word.Load()) }
+func (b *Breaker) State() State { return stateOf(b.loadWord()) }
 
 // Refusal returns what a call is refused with in the present state, which says why it is
 // open; nil while calls run. It counts nothing and takes no lock.
@@ -193,11 +188,17 @@ func (b *Breaker) Refusal() *OpenError {
 // [Permit.Done], exactly once and on every path; [Do] does that for you. A
 // refusal is an [*OpenError], which matches [ErrOpen]; it costs no lock, no
 // allocation and, in Open, no look at the clock (REQ-B4).
-func (b *Breaker) Allow() (Permit, error) {
-	w := b.word.Load()
-	if w < measuredFlag {
-		return Permit{b: b, word: w}, nil
+func (b *Breaker) Allow() (p Permit, err error) {
+	p.b, p.word = b, atomic.LoadUint64(&b.word) // with one step more the compiler inlines it no longer
+	if p.word >= measuredFlag {
+		p, err = b.allow()
 	}
+	return p, err
+}
+
+// allow is Allow for all but a closed breaker that times no calls.
+func (b *Breaker) allow() (Permit, error) {
+	w := b.loadWord()
 	if w < rampFlag { // closed, and calls are timed
 		if began, ok := b.quickBegin(w); ok {
 			return Permit{b: b, word: w, began: began}, nil
@@ -209,6 +210,10 @@ func (b *Breaker) Allow() (Permit, error) {
 	return b.admit(false)
 }
 
+func (b *Breaker) loadWord() uint64 { return atomic.LoadUint64(&b.word) }
+
+func (b *Breaker) storeWord(w uint64) { atomic.StoreUint64(&b.word, w) }
+
 // AllowProbe is Allow for the owner of reserved probes ([Probe.Reserved]): it
 // gets the half-open probes that Allow is refused. Without Reserved the two
 // are the same.
@@ -218,7 +223,7 @@ func (b *Breaker) AllowProbe() (Permit, error) { return b.admit(true) }
 // of state, or a Reconfigure, since the turn before.
 func (b *Breaker) admit(owner bool) (Permit, error) {
 	for {
-		p := Permit{b: b, word: b.word.Load()}
+		p := Permit{b: b, word: b.loadWord()}
 		switch b.enter(&p, owner) {
 		case pass:
 			return p, nil
@@ -269,37 +274,6 @@ func (b *Breaker) enterPassing(p *Permit) answer {
 		return pass
 	}
 	return b.begin(p, now)
-}
-
-// errUnwound is the reason of a call that did not return.
-var errUnwound = errors.New("panic or runtime.Goexit")
-
-// Do runs fn if b allows it and reports how it ended. A refusal returns the
-// zero value and an [*OpenError] without running fn.
-//
-// An error that fn returns after ctx was cancelled (not: timed out) is Ignored,
-// also where the error does not say so, without asking Classify. A panic or
-// runtime.Goexit in fn is a Failure and goes on unchanged (REQ-B10). What fn
-// returns is returned as it is.
-func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
-	if stateOf(b.word.Load()) == Open { // apart, since what follows prepares a defer
-		return *new(T), b.refuse()
-	}
-	return do(ctx, b, fn)
-}
-
-func do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
-	p, err := b.Allow()
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer p.DoneAs(Failure, errUnwound) // does nothing once the permit is used below
-	v, err := fn(ctx)
-	if err != nil || !p.succeed() {
-		p.finish(ctx, err)
-	}
-	return v, err
 }
 
 // Observe hands a value to the [Signal] of that name, once a sample. +Inf is a

@@ -71,7 +71,7 @@ func wantBegun(t *testing.T, b *Breaker, want uint64) {
 func TestCellMovesBeforeTheWord(t *testing.T) {
 	b, clk := newHooked(t, Config{})
 	clk.onWall = func() {
-		if sameGeneration(b.cell.Load(), b.word.Load()) {
+		if sameGeneration(b.cell.word.Load(), b.loadWord()) {
 			t.Error("the cell is of the generation of the word, in the midst of a move")
 		}
 	}
@@ -93,7 +93,7 @@ func TestWindowsAreForgottenAfterTheWord(t *testing.T) {
 // A call that was admitted under the word before is not counted under the next one.
 func TestStaleBeginsAreTakenBack(t *testing.T) {
 	b, clk := newHooked(t, slowConfig(SlowCallRate{}))
-	stale := b.word.Load()
+	stale := b.loadWord()
 	force(t, b)
 	start(t, b)
 	if _, ok := b.quickBegin(stale); ok {
@@ -220,7 +220,7 @@ func TestQuickBeginStress(t *testing.T) {
 	for range 3 {
 		callers.Go(func() {
 			for range 100_000 {
-				b.quickBegin(b.word.Load())
+				b.quickBegin(b.loadWord())
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func (b *Breaker) reserve(permit *Permit, owner bool) answer {
 		}
 		// The slot may have been free only because the breaker left this
 		// half-open: look again, and give a stale reservation back.
-		if b.word.Load() == permit.word && b.settings.Load() == s {
+		if b.loadWord() == permit.word && b.settings.Load() == s {
 			permit.probe = p
 			return pass
 		}
@@ -76,7 +76,7 @@ func (b *Breaker) recordProbe(permit *Permit, word uint64, o Outcome, err error)
 	// The slot is free only after the verdict, so that a decisive result admits
 	// nobody in between.
 	defer p.slot.CompareAndSwap(p, nil)
-	if generationOf(b.word.Load()) != generationOf(word) || p.slot.Load() != p {
+	if generationOf(b.loadWord()) != generationOf(word) || p.slot.Load() != p {
 		b.late.Add(1) // an older generation, or the lease went to another caller
 		return
 	}
@@ -92,11 +92,11 @@ func (b *Breaker) recordProbe(permit *Permit, word uint64, o Outcome, err error)
 	m.record(held)
 	switch {
 	case o == Success && !m.slow(held):
-		b.cell.Add(cellOne)
+		b.cell.word.Add(cellOne)
 		b.mu.probeSuccesses++
 		b.judgeHalfOpenLocked()
 	case o == Success:
-		b.cell.Add(cellOne)
+		b.cell.word.Add(cellOne)
 		b.probeFailedLocked(o, Reason{Rule: RuleProbeSlow, Value: held.Seconds(), Threshold: m.limit.Seconds(), Unit: "s"})
 	default:
 		b.failLocked()

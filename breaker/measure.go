@@ -168,7 +168,7 @@ func (b *Breaker) quickBegin(word uint64) (now time.Duration, ok bool) {
 	if c.put(tag, beganOne)&tickMask != tag {
 		return 0, false
 	}
-	if b.word.Load() != word {
+	if b.loadWord() != word {
 		l.withdraw(now, now)
 		return 0, false
 	}
@@ -195,7 +195,7 @@ func (b *Breaker) begin(p *Permit, now time.Duration) answer {
 		p.word &^= measuredFlag
 		return pass
 	}
-	if generationOf(b.word.Load()) != generationOf(p.word) {
+	if generationOf(b.loadWord()) != generationOf(p.word) {
 		b.withdraw(now, now)
 		return again
 	}
@@ -206,7 +206,7 @@ func (b *Breaker) begin(p *Permit, now time.Duration) answer {
 // time window; else it does nothing.
 func (b *Breaker) quickEnd(word uint64, began time.Duration) bool {
 	m := b.measure.Load()
-	if m == nil || m.window1 == nil || word&timedFlag != 0 || b.word.Load() != word {
+	if m == nil || m.window1 == nil || word&timedFlag != 0 || b.loadWord() != word {
 		return false
 	}
 	l, took := m.window1, -began
@@ -223,8 +223,8 @@ func (b *Breaker) quickEnd(word uint64, began time.Duration) bool {
 	if n&tickMask != tag {
 		return !c.takeBack(n&tickMask, fastOne) // see latencyWindow.end
 	}
-	if w := b.word.Load(); w != word && generationOf(w) != generationOf(word) {
-		b.undo() // see countFast
+	if w := b.loadWord(); w != word && generationOf(w) != generationOf(word) {
+		b.undo(&b.cell) // see countFast
 	}
 	if weight := weightOf(n & fastMask); weight > 0 {
 		m.histogram.record(took, weight)
@@ -236,7 +236,7 @@ func (b *Breaker) quickEnd(word uint64, began time.Duration) bool {
 // not slow, that is its count as a success too: an add is the dearest part of a call.
 func (b *Breaker) endTimed(word uint64, began time.Duration) {
 	now, m := b.clock.since(), b.measure.Load()
-	if generationOf(b.word.Load()) != generationOf(word) {
+	if generationOf(b.loadWord()) != generationOf(word) {
 		b.late.Add(1)
 		return
 	}
@@ -258,13 +258,13 @@ func (b *Breaker) endTimed(word uint64, began time.Duration) {
 // successes takes back what the first window counts as one.
 func (b *Breaker) answered(word uint64, began time.Duration) {
 	now, m := b.clock.since(), b.measure.Load()
-	if m == nil || generationOf(b.word.Load()) != generationOf(word) {
+	if m == nil || generationOf(b.loadWord()) != generationOf(word) {
 		return
 	}
 	n := uint64(0)
 	if len(m.windows) > 0 {
 		if n = m.windows[0].end(began, now); n > 0 {
-			b.cell.Add(^uint64(cellOne - 1))
+			b.cell.word.Add(^uint64(cellOne - 1))
 		}
 	}
 	b.endOthers(m, began, now, weightOf(n))
@@ -275,8 +275,8 @@ func (b *Breaker) answered(word uint64, began time.Duration) {
 // successes takes it back.
 func (b *Breaker) countFast(word, n uint64) {
 	switch {
-	case generationOf(b.word.Load()) != generationOf(word):
-		b.undo()
+	case generationOf(b.loadWord()) != generationOf(word):
+		b.undo(&b.cell)
 	case word&timedFlag != 0 && n&b.sampling.Load() == 0:
 		b.rollWindows()
 	}

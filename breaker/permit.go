@@ -1,13 +1,16 @@
 package breaker
 
-import "time"
+import (
+	"time"
+	"unsafe"
+)
 
 // A Permit lets one call run and takes its result. The zero value, and a
 // permit that was used, do nothing. Do not copy a permit that is not used yet,
 // and do not use one from two goroutines at once.
 type Permit struct {
 	b     *Breaker
-	word  uint64        // the state word under which the call was admitted; usedWord once used
+	word  uint64        // the state word under which the call was admitted; 0 once used
 	probe *probe        // the reservation, for a half-open probe
 	began time.Duration // since the clock's base, where word has measuredFlag; of a probe when it was answered, or 0
 }
@@ -19,27 +22,20 @@ type Permit struct {
 // a latency rule or Config.Histogram, reads no clock. A permit that was used, and
 // the zero one, do nothing.
 func (p *Permit) Done(err error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		p.doneError(err)
-	case !p.succeed():
-		p.doneSuccess()
+		return
 	}
-}
-
-// succeed is the whole of Done(nil) for a call of a closed breaker whose successes
-// need no clock, and reports whether it was one. It is small enough to be inlined.
-func (p *Permit) succeed() bool {
 	b, word := p.b, p.word
-	if b == nil || word >= timedFlag {
-		return false
+	if !isPlain(word) {
+		p.doneSuccess()
+		return
 	}
-	cell := b.cell.Add(cellOne)
-	p.word = usedWord // not p.b: a pointer would cost a look at the write barrier
-	if !sameGeneration(cell, word) {
-		b.undo()
+	p.word = 0 // not p.b: a pointer would cost a look at the write barrier
+	c := b.near(uintptr(unsafe.Pointer(p)))
+	if !c.count(word) {
+		b.misfit(c, word)
 	}
-	return true
 }
 
 func (p *Permit) doneError(err error) (o Outcome) {
@@ -54,18 +50,18 @@ func (p *Permit) doneError(err error) (o Outcome) {
 
 // doneSuccess is DoneAs(Success, nil), with a shorter way for a timed call of a closed breaker.
 func (p *Permit) doneSuccess() {
-	b, word := p.b, p.word
-	if b == nil || word < measuredFlag || word >= rampFlag {
+	word := p.word
+	if word < measuredFlag || word >= rampFlag {
 		p.DoneAs(Success, nil)
 		return
 	}
-	p.word = usedWord
-	if !b.quickEnd(word, p.began) {
-		b.recordSuccess(word, p.began)
+	p.word = 0
+	if !p.b.quickEnd(word, p.began) {
+		p.b.recordSuccess(word, p.began)
 	}
 }
 
-func (p *Permit) used() bool { return p.b == nil || p.word == usedWord }
+func (p *Permit) used() bool { return p.word == 0 }
 
 // Answered says that the target has answered, though the call goes on: an HTTP response whose
 // body the caller will read, the first message of a stream. Its duration for the latency rules and
@@ -94,7 +90,7 @@ func (p *Permit) DoneAs(o Outcome, err error) {
 		return
 	}
 	b, word := p.b, p.word
-	p.word = usedWord
+	p.word = 0
 	if o > Fatal {
 		b.report(Fault{Part: "outcome", Detail: o.String() + " counts as a failure"})
 		o = Failure
@@ -120,28 +116,23 @@ func (b *Breaker) recordSuccess(word uint64, began time.Duration) {
 	b.countSuccess(word)
 }
 
-// countSuccess adds a success to the cell.
+// countSuccess adds a success to a cell.
 func (b *Breaker) countSuccess(word uint64) {
-	cell := b.cell.Add(cellOne)
-	switch {
-	case !sameGeneration(cell, word):
-		b.undo()
-	case word&timedFlag != 0 && cell>>cellGenBits&b.sampling.Load() == 0:
+	c := b.near(uintptr(unsafe.Pointer(&word)))
+	sum := c.word.Add(cellOne)
+	if !fits(sum, word) {
+		b.misfit(c, word)
+	}
+	if word&timedFlag != 0 && sameGeneration(sum, word) && sum>>cellGenBits&b.sampling.Load() == 0 {
 		b.rollWindows()
 	}
 }
 
 func (b *Breaker) recordIgnored(word uint64, began time.Duration) {
 	b.ignored.Add(1)
-	if word&measuredFlag != 0 && generationOf(b.word.Load()) == generationOf(word) {
+	if word&measuredFlag != 0 && generationOf(b.loadWord()) == generationOf(word) {
 		b.withdraw(began, b.clock.since())
 	}
-}
-
-// undo takes back a success of an older generation.
-func (b *Breaker) undo() {
-	b.cell.Add(^uint64(cellOne - 1))
-	b.late.Add(1)
 }
 
 // rollWindows is a success that looks at the clock: it begins the next step of
@@ -171,7 +162,7 @@ func (b *Breaker) recordFailure(word uint64, began time.Duration, o Outcome, err
 	text := errorText(err)
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
-	current := b.word.Load()
+	current := b.loadWord()
 	if generationOf(current) != generationOf(word) {
 		b.late.Add(1)
 		return
@@ -231,13 +222,10 @@ func (b *Breaker) failLocked() tally {
 	return t
 }
 
-// tallyLocked is what was counted until now. A late success that is not undone
-// yet may make the cell's count one too high for a moment, so the difference
-// is signed.
+// tallyLocked is what was counted until now.
 func (b *Breaker) tallyLocked() tally {
-	seen := b.mu.successes << cellGenBits
-	b.mu.successes += uint64(int64(b.cell.Load()&^uint64(cellGenMask)-seen) >> cellGenBits)
-	return tally{now: b.clock.since(), successes: b.mu.successes + b.fastLocked(), failures: b.mu.failures, streak: b.mu.streak}
+	successes := b.successesLocked() + b.fastLocked()
+	return tally{now: b.clock.since(), successes: successes, failures: b.mu.failures, streak: b.mu.streak}
 }
 
 func (b *Breaker) timedLocked() bool { return len(b.mu.times) > 0 }

@@ -48,7 +48,7 @@ func TestRampAdmitsAShare(t *testing.T) {
 		if got := admitted(b, 1000, nil); got != 1000 {
 			t.Errorf("after the ramp: got %d of 1000", got)
 		}
-		if b.word.Load()&rampFlag != 0 {
+		if b.loadWord()&rampFlag != 0 {
 			t.Error("the ramp is over, its flag is not")
 		}
 	})

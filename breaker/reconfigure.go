@@ -36,8 +36,8 @@ func (b *Breaker) Reconfigure(c Config) error {
 	b.inheritLocked(before)
 	b.settings.Store(c.settings(old.slots))
 	b.retimeLocked()
-	word := b.word.Load()
-	b.word.Store(pack(generationOf(word), stateOf(word), b.flagsLocked()))
+	word := b.loadWord()
+	b.storeWord(pack(generationOf(word), stateOf(word), b.flagsLocked()))
 	return nil
 }
 

@@ -23,7 +23,7 @@ func (b *Breaker) rememberLocked() {
 	if b.memory == nil {
 		return
 	}
-	word, refusal, m := b.word.Load(), b.refusal.Load(), b.memory.Load()
+	word, refusal, m := b.loadWord(), b.refusal.Load(), b.memory.Load()
 	switch {
 	case stateOf(word) == Closed:
 		if m != nil {
@@ -61,8 +61,8 @@ func (b *Breaker) restore(m *memory) {
 		b.mu.openReason = m.refusal.Reason
 		b.refusal.Store(m.refusal)
 	}
-	b.cell.Add(m.generation & cellGenMask)
-	b.word.Store(pack(m.generation, m.state, b.flagsLocked()))
+	b.cell.word.Add(m.generation & cellGenMask)
+	b.storeWord(pack(m.generation, m.state, b.flagsLocked()))
 	if m.state == Open || m.state == HalfOpen {
 		b.armLocked(m.left(b))
 	}
@@ -72,7 +72,7 @@ func (b *Breaker) restore(m *memory) {
 func (b *Breaker) overdue(m *memory) {
 	b.mu.Lock()
 	defer b.unlockAndDeliver()
-	if m.left(b) == 0 && generationOf(b.word.Load()) == m.generation {
+	if m.left(b) == 0 && generationOf(b.loadWord()) == m.generation {
 		b.wakeLocked()
 	}
 }

@@ -80,53 +80,37 @@ func (o Outcome) String() string {
 
 // The state word, read by every call, written only under Breaker.mu:
 //
-//	bits 0..57   generation, one more with each change of state
+//	bits 0..56   generation, one more with each change of state
+//	bit  57      set, so that no word is 0: a permit that was used, and the zero one, have 0
 //	bit  58      a rule needs the clock of successes (a time window)
 //	bit  59      the duration of calls is measured (a latency rule, or Config.Histogram)
 //	bit  60      traffic ramps up after a recovery
 //	bits 61..63  State
 //
 // So a word below measuredFlag is Closed and admits every call without a look at the
-// clock, and one below timedFlag is Closed with successes that need none either: one
-// comparison each.
+// clock, and one below timedFlag that is not 0 is Closed with successes that need none either: one
+// comparison each (isPlain).
 //
 // Legal changes: (Closed, g) to (Open, g+1); (Open, g) to (HalfOpen, g+1);
 // (HalfOpen, g) to (Open, g+1) or (Closed, g+1); by Force any state to
 // ForcedOpen, ForcedClosed, Disabled or Closed with g+1. Reconfigure may flip
-// bits 58 and 59 within one generation, and the end of the ramp clears bit 60. State 7 does not exist; a permit that was used
-// carries it (usedWord).
+// bits 58 and 59 within one generation, and the end of the ramp clears bit 60.
 const (
 	stateShift     = 61
+	wordFlag       = 1 << 57
 	timedFlag      = 1 << 58
 	measuredFlag   = 1 << 59
 	rampFlag       = 1 << 60
-	generationMask = timedFlag - 1
-	usedWord       = 7 << stateShift
-)
-
-// The cell counts successes, by one atomic add each:
-//
-//	bits 0..23   generation, modulo 2^24, written only under Breaker.mu
-//	bits 24..63  successes, cumulative, modulo 2^40
-//
-// The result of the add tells whether the generation of the call still holds;
-// if not, the adder takes its one away again. The count is above the
-// generation so that its overflow falls off the word. A new generation is
-// added as a difference, never stored, so that an add and its undo balance
-// whatever happens between them.
-const (
-	cellGenBits = 24
-	cellGenMask = 1<<cellGenBits - 1
-	cellOne     = 1 << cellGenBits
+	generationMask = wordFlag - 1
 )
 
 func pack(generation uint64, s State, flags uint64) uint64 {
-	return uint64(s)<<stateShift | flags | generation&generationMask
+	return uint64(s)<<stateShift | flags | wordFlag | generation&generationMask
 }
 
 func stateOf(word uint64) State       { return State(word >> stateShift) }
 func generationOf(word uint64) uint64 { return word & generationMask }
 
-// sameGeneration reports whether a cell still counts for the generation of a
-// permit's word.
-func sameGeneration(cell, word uint64) bool { return (cell^word)&cellGenMask == 0 }
+// isPlain reports whether a call under the word is counted by one add: closed, not timed, and no permit that
+// was used. Subtracting wordFlag makes a word of 0 a large number.
+func isPlain(word uint64) bool { return word>>57 == 1 }

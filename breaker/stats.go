@@ -56,7 +56,7 @@ func (b *Breaker) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.tallyLocked()
-	word := b.word.Load()
+	word := b.loadWord()
 	s := Stats{
 		Name: b.name, State: stateOf(word), Generation: generationOf(word),
 		Since: b.mu.since, Reason: b.mu.reason, OpenPeriod: b.mu.period,

@@ -12,8 +12,15 @@ import (
 
 // Counted invariants under load, for the race detector (REQ-B5, B8, B14): at
 // most Concurrent probes at a time, each admitted call counted exactly once,
-// and transitions that follow one another legally.
+// and transitions that follow one another legally. The same for a breaker that has its stripes.
 func TestStress(t *testing.T) {
+	for name, busy := range map[string]bool{"one cell": false, "stripes": true} {
+		t.Run(name, func(t *testing.T) { stress(t, busy) })
+	}
+}
+
+func stress(t *testing.T, busy bool) {
+	t.Helper()
 	const workers, concurrent = 8, 2
 	calls := rounds(t, 2_000) // admitted ones, for each worker
 	var chain transitionChain
@@ -26,6 +33,9 @@ func TestStress(t *testing.T) {
 		},
 		Classify: classifyTest,
 	})
+	if busy {
+		b.spread(&b.cell)
+	}
 	var admitted, refused, running atomic.Int64
 	var wg sync.WaitGroup
 	for w := range workers {

@@ -65,9 +65,9 @@ func (b *Breaker) isCleanLocked() bool {
 	return b.State() == Closed && !relapse
 }
 
-// moveLocked changes the state: every change goes through here. The cell moves
+// moveLocked changes the state: every change goes through here. The cells move
 // to the new generation before the word does, so that a call which is admitted
-// under the new word finds the cell ready; a result in between is one of the
+// under the new word finds its cell ready; a result in between is one of the
 // old generation and dropped.
 func (b *Breaker) moveLocked(to State, r Reason) {
 	if b.mu.stopTimer != nil {
@@ -75,13 +75,14 @@ func (b *Breaker) moveLocked(to State, r Reason) {
 		b.mu.stopTimer = nil
 	}
 	b.mu.alarm++
-	word := b.word.Load()
+	word := b.loadWord()
 	from, generation := stateOf(word), generationOf(word)+1
-	b.cell.Add(generation&cellGenMask - (generation-1)&cellGenMask)
+	step := generation&cellGenMask - (generation-1)&cellGenMask
+	b.cellsLocked(func(c *cell) { c.word.Add(step) })
 	b.mu.since, b.mu.reason = b.clock.wall(), r
 	b.ramp.on = from == HalfOpen && to == Closed && r.Rule == RuleRecovered && b.settings.Load().Ramp.For > 0
 	b.enterLocked(to)
-	b.word.Store(pack(generation, to, b.flagsLocked()))
+	b.storeWord(pack(generation, to, b.flagsLocked()))
 	b.mu.fast += b.measure.Load().forget() // after the word: see begin
 	if from != to {
 		b.pushLocked(event{transition: &Transition{
@@ -172,7 +173,7 @@ func (b *Breaker) wake(alarm uint64) {
 }
 
 func (b *Breaker) wakeLocked() {
-	word := b.word.Load()
+	word := b.loadWord()
 	switch stateOf(word) {
 	case Open:
 		b.moveLocked(HalfOpen, Reason{Rule: RuleOpenPeriodOver})
@@ -180,7 +181,7 @@ func (b *Breaker) wakeLocked() {
 		b.expireLocked()
 	case Closed:
 		b.ramp.on = false
-		b.word.Store(pack(generationOf(word), Closed, b.flagsLocked()))
+		b.storeWord(pack(generationOf(word), Closed, b.flagsLocked()))
 	default:
 	}
 }

@@ -1,0 +1,144 @@
+package breaker
+
+import (
+	"sync"
+	"testing"
+)
+
+// busy is a breaker that has its stripes.
+func busy(t *testing.T, c Config) (*Breaker, *hookClock) {
+	t.Helper()
+	b, clk := newHooked(t, c)
+	b.spread(&b.cell)
+	if b.striped.Load() == nil {
+		t.Fatal("no stripes")
+	}
+	return b, clk
+}
+
+// countIn is what Done does for a success, in a cell of the test's choice.
+func countIn(b *Breaker, c *cell, word uint64) {
+	if !c.count(word) {
+		b.misfit(c, word)
+	}
+}
+
+// A breaker has one cell until it has counted cellRoom successes, and loses none of them when it gets its stripes.
+func TestBusyBreakerHasStripes(t *testing.T) {
+	b, _ := newHooked(t, Config{})
+	runN(t, b, cellRoom, nil)
+	if b.striped.Load() != nil {
+		t.Errorf("stripes after %d successes, want them with the next one", cellRoom)
+	}
+	runN(t, b, 1, nil)
+	if b.striped.Load() == nil {
+		t.Errorf("no stripes after %d successes", cellRoom+1)
+	}
+	runN(t, b, 99, nil)
+	wantCounts(t, b, cellRoom+100, 0)
+	if sum := b.cell.word.Load(); sum&cellFull != 0 {
+		t.Errorf("the first cell is still full: %x", sum)
+	}
+}
+
+// The same with a time window, whose successes are counted elsewhere.
+func TestBusyTimedBreakerHasStripes(t *testing.T) {
+	b, _ := newHooked(t, Config{Rules: []Rule{FailureRateByTime{}}})
+	runN(t, b, cellRoom+100, nil)
+	if b.striped.Load() == nil {
+		t.Errorf("no stripes after %d successes", cellRoom+100)
+	}
+	wantCounts(t, b, cellRoom+100, 0)
+}
+
+// Every cell is of the new generation after a change of state: what began before it is late, what began after
+// it counts, in whichever cell.
+func TestEveryCellMoves(t *testing.T) {
+	b, _ := busy(t, Config{})
+	cells := uint64(len(b.striped.Load())) + 1
+	before := b.loadWord()
+	force(t, b)
+	after := b.loadWord()
+	b.cellsLocked(func(c *cell) { countIn(b, c, before) })
+	wantCounts(t, b, 0, cells)
+	b.cellsLocked(func(c *cell) { countIn(b, c, after) })
+	wantCounts(t, b, cells, cells)
+}
+
+// Stripes that are made late are of the generation of the breaker, not of the first.
+func TestStripesBeginInTheGeneration(t *testing.T) {
+	b, _ := newHooked(t, Config{})
+	force(t, b)
+	b.spread(&b.cell)
+	b.cellsLocked(func(c *cell) { countIn(b, c, b.loadWord()) })
+	wantCounts(t, b, uint64(len(b.striped.Load()))+1, 0)
+}
+
+// A success in any cell ends a row of failures.
+func TestSuccessInAnyCellEndsTheStreak(t *testing.T) {
+	b, _ := busy(t, Config{Rules: []Rule{ConsecutiveFailures{Count: 2}}})
+	b.cellsLocked(func(c *cell) {
+		runN(t, b, 1, errDown)
+		countIn(b, c, b.loadWord())
+	})
+	wantState(t, b, Closed)
+	runN(t, b, 2, errDown)
+	wantState(t, b, Open)
+}
+
+// A cell that is full gets room, without a wait, and counts on; its generation stays.
+func TestFullCellGetsRoom(t *testing.T) {
+	b, _ := busy(t, Config{})
+	force(t, b)
+	for _, c := range []*cell{&b.cell, &b.striped.Load()[3].cell} {
+		before := b.Stats().Successes
+		c.word.Add((countMask + 1 - c.word.Load()>>cellGenBits&countMask - 2) << cellGenBits) // two are missing
+		b.Stats()
+		counted := b.Stats().Successes
+		for n := range uint64(5) {
+			if n == 2 { // nobody waits for the lock; a fault here hangs
+				b.mu.Lock()
+				countIn(b, c, b.loadWord())
+				b.mu.Unlock()
+			} else {
+				countIn(b, c, b.loadWord())
+			}
+			if got := b.Stats().Successes - counted; got != n+1 {
+				t.Fatalf("after %d successes: got %d (before: %d)", n+1, got, before)
+			}
+		}
+		if c.word.Load()&cellFull != 0 {
+			t.Errorf("still full: %x", c.word.Load())
+		}
+	}
+}
+
+// Goroutines whose stacks lie side by side count in different cells, whatever the size of the stacks.
+func TestStacksAreSpreadOverTheStripes(t *testing.T) {
+	for size, least := range map[uintptr]int{2 << 10: 16, 4 << 10: 12, 8 << 10: 12, 16 << 10: 16, 32 << 10: 8, 64 << 10: 4} {
+		seen := map[uintptr]bool{}
+		for i := range uintptr(64) {
+			seen[stripeOf(0xc000100f27+i*size)] = true
+		}
+		if len(seen) < least {
+			t.Errorf("stacks of %d bytes: got %d stripes, want at least %d", size, len(seen), least)
+		}
+	}
+}
+
+// No success is lost or counted twice while many goroutines make a breaker busy, for the race detector (REQ-B14).
+func TestStressOfStripes(t *testing.T) {
+	b := mustNew(t, Config{})
+	const workers = 8
+	calls := rounds(t, 2*cellRoom/workers)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range calls {
+				run(b, nil)
+			}
+		})
+	}
+	wg.Wait()
+	wantCounts(t, b, uint64(workers*calls), 0)
+}
