@@ -8,7 +8,8 @@
 // step with the first thing done under it, releasing it one with the last, since nobody can see
 // what lies between. The rule is the simplest, one failure opens; two probes in a row close, and a
 // half-open that has lasted too long opens. Left out are Reconfigure, Force, latency rules, ignored
-// results, and that the cell keeps a generation modulo 2^24.
+// results, that the cell keeps a generation modulo 2^24, and the further cells of a busy breaker: a call counts
+// in one of them, and each has moved before the word does, as the one here.
 //
 // The tests take the guards away one by one, and each time the walk must find what the guard is for.
 package breakerstates
