@@ -48,16 +48,20 @@ func (p *Permit) doneError(err error) (o Outcome) {
 	return o
 }
 
-// doneSuccess is DoneAs(Success, nil), with a shorter way for a timed call of a closed breaker.
+// doneSuccess is DoneAs(Success, nil), with a shorter way for a closed breaker.
 func (p *Permit) doneSuccess() {
-	word := p.word
-	if word < measuredFlag || word >= rampFlag {
+	b, word := p.b, p.word
+	switch {
+	case word == 0, word >= rampFlag:
 		p.DoneAs(Success, nil)
-		return
-	}
-	p.word = 0
-	if !p.b.quickEnd(word, p.began) {
-		p.b.recordSuccess(word, p.began)
+	case word&measuredFlag == 0:
+		p.word = 0
+		b.countSuccess(word)
+	default:
+		p.word = 0
+		if !b.quickEnd(word, p.began) {
+			b.endTimed(word, p.began)
+		}
 	}
 }
 
