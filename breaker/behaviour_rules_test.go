@@ -384,22 +384,27 @@ func TestFatalOpensAtOnce(t *testing.T) {
 	}
 }
 
-// REQ-B8: a permit counts once.
+// REQ-B8: a permit counts once, whichever way its success is counted.
 func TestPermitCountsOnce(t *testing.T) {
-	b := mustNew(t, Config{})
-	p := start(t, b)
-	p.Done(nil)
-	p.Done(errDown)
-	p.DoneAs(Fatal, nil)
-	q := start(t, b)
-	q.Done(errDown)
-	q.Done(nil)
-	var zero Permit
-	zero.Done(nil)
-	zero.Done(errDown)
-	zero.DoneAs(Fatal, nil)
-	if s := b.Stats(); s.Successes != 1 || s.Failures != 1 || s.State != Closed {
-		t.Errorf("got %d successes, %d failures, %v; want 1, 1, closed", s.Successes, s.Failures, s.State)
+	for name, rules := range map[string][]Rule{"plain": nil, "timed": {FailureRateByTime{}}, "latency": {Percentile{}}} {
+		t.Run(name, func(t *testing.T) {
+			b := mustNew(t, Config{Rules: rules})
+			p := start(t, b)
+			p.Done(nil)
+			p.Done(nil)
+			p.Done(errDown)
+			p.DoneAs(Fatal, nil)
+			q := start(t, b)
+			q.Done(errDown)
+			q.Done(nil)
+			var zero Permit
+			zero.Done(nil)
+			zero.Done(errDown)
+			zero.DoneAs(Fatal, nil)
+			if s := b.Stats(); s.Successes != 1 || s.Failures != 1 || s.State != Closed {
+				t.Errorf("got %d successes, %d failures, %v; want 1, 1, closed", s.Successes, s.Failures, s.State)
+			}
+		})
 	}
 }
 
