@@ -106,6 +106,18 @@ func TestStaleBeginsAreTakenBack(t *testing.T) {
 	wantBegun(t, b, 1)
 }
 
+// A caller that was about to be refused and finds the breaker closed, while Reconfigure is about to switch the timing of
+// calls on: its permit says that the call is not timed, so no window may hold it, or it is slow (REQ-B16).
+func TestCallBeforeTimingIsOn(t *testing.T) {
+	b, _ := newHooked(t, slowConfig(SlowCallRate{}))
+	start(t, b)
+	b.storeWord(b.loadWord() &^ measuredFlag) // the measure is there, the word of Reconfigure is not
+	if _, err := b.allow(); err != nil {
+		t.Fatal(err)
+	}
+	wantBegun(t, b, 1)
+}
+
 // An ignored call of an older generation takes nothing from the newer one, in the same tick.
 func TestStaleIgnoredCallWithdrawsNothing(t *testing.T) {
 	b, _ := newHooked(t, slowConfig(SlowCallRate{}))

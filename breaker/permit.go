@@ -51,7 +51,7 @@ func (p *Permit) doneError(err error) (o Outcome) {
 // doneSuccess is DoneAs(Success, nil), with a shorter way for a timed call of a closed breaker.
 func (p *Permit) doneSuccess() {
 	word := p.word
-	if word < measuredFlag || word >= rampFlag {
+	if !isTimed(word) {
 		p.DoneAs(Success, nil)
 		return
 	}
