@@ -98,15 +98,22 @@ func (b *Breaker) spread(c *cell) {
 		return
 	}
 	defer b.mu.Unlock()
+	if b.striped.Load() == nil {
+		b.stripeLocked()
+	}
 	if c.word.Load()&cellFull != 0 {
 		c.word.Add(cellFull) // it falls off the word
 	}
-	if b.striped.Load() != nil {
-		return
-	}
+}
+
+// stripeLocked makes the stripes. Each begins with some successes more than the one before, which the first cell gives,
+// so that they do not all look at the clock at once where they are used in turn (Breaker.sampling).
+func (b *Breaker) stripeLocked() {
 	s := new(striped)
 	for i := range s {
-		s[i].word.Store(generationOf(b.loadWord()) & cellGenMask)
+		given := uint64(i * maxSampling / stripes * cellOne)
+		b.cell.word.Add(-given)
+		s[i].word.Store(given | generationOf(b.loadWord())&cellGenMask)
 	}
 	b.striped.Store(s)
 }

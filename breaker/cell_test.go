@@ -1,8 +1,10 @@
 package breaker
 
 import (
+	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 )
 
 // busy is a breaker that has its stripes.
@@ -113,12 +115,75 @@ func TestFullCellGetsRoom(t *testing.T) {
 	}
 }
 
+// turn lets the next success of this goroutine be counted in the stripe beside the one before: each takes the word of
+// its neighbour.
+func turn(b *Breaker) {
+	s := b.striped.Load()
+	first := s[0].word.Load()
+	for i := range stripes - 1 {
+		s[i].word.Store(s[i+1].word.Load())
+	}
+	s[stripes-1].word.Store(first)
+}
+
+// A time window sees each step of a steady stream, at whatever rate, also where its successes are counted in all
+// stripes in turn, and each stripe looks at the clock by its own count.
+func TestTimeWindowSeesEachStepOfStripes(t *testing.T) {
+	for _, perStep := range []time.Duration{1, 3, 40, 300, 2_000, 30_000} {
+		b, clk := busy(t, Config{Rules: []Rule{FailureRateByTime{}}})
+		for n := range 20 * perStep {
+			clk.now += time.Second / perStep
+			runN(t, b, 1, nil)
+			turn(b)
+			if behind := clk.now - time.Duration(b.edge.Load()); behind >= time.Second {
+				t.Fatalf("%d calls a step: after %d of them a step was not seen, %v ago", perStep, n, behind)
+			}
+		}
+	}
+}
+
+// After a high rate has fallen, the next look comes after as many successes as at the high rate, or sooner, where the
+// stripes are used in turn; wherever they are counted, after as many as all stripes may count between two looks of
+// theirs. From then on each success looks.
+func TestTimeWindowSeesThatTheRateFell(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for name, tc := range map[string]struct {
+		turns func() int
+		most  int
+	}{
+		"in turn":   {func() int { return 1 }, maxSampling},
+		"by chance": {func() int { return rng.IntN(stripes) }, stripes * (maxSampling - 1)},
+	} {
+		b, clk := busy(t, Config{Rules: []Rule{FailureRateByTime{}}})
+		call := func(pause time.Duration) {
+			clk.now += pause
+			runN(t, b, 1, nil)
+			for range tc.turns() {
+				turn(b)
+			}
+		}
+		for range 100_000 {
+			call(time.Second / 20_000)
+		}
+		unseen := 0
+		for n := range 3_000 {
+			edge := b.edge.Load()
+			if call(time.Second); b.edge.Load() == edge {
+				unseen = n + 1
+			}
+		}
+		if unseen > tc.most {
+			t.Errorf("%s: success %d did not look, want at most %d that do not", name, unseen, tc.most)
+		}
+	}
+}
+
 // Goroutines whose stacks lie side by side count in different cells, whatever the size of the stacks.
 func TestStacksAreSpreadOverTheStripes(t *testing.T) {
 	for size, least := range map[uintptr]int{2 << 10: 16, 4 << 10: 12, 8 << 10: 12, 16 << 10: 16, 32 << 10: 8, 64 << 10: 4} {
 		seen := map[uintptr]bool{}
 		for i := range uintptr(64) {
-			seen[stripeOf(0xc000100f27+i*size)] = true
+			seen[stripeOf(0x100f27+i*size)] = true
 		}
 		if len(seen) < least {
 			t.Errorf("stacks of %d bytes: got %d stripes, want at least %d", size, len(seen), least)
