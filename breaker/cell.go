@@ -129,13 +129,13 @@ func (b *Breaker) cellsLocked(f func(*cell)) {
 }
 
 // successesLocked is what the cells have counted since New. A late success that is not undone
-// yet may make a count one too high for a moment, so the difference
-// is signed.
+// yet may make a count one too high for a moment, so the difference from the count before
+// may be below 0; but never by as much as slack.
 func (b *Breaker) successesLocked() uint64 {
 	sum := uint64(0)
 	b.cellsLocked(func(c *cell) { sum += c.word.Load() >> cellGenBits })
-	const unused = 64 - countBits
-	b.mu.successes += uint64(int64((sum-firstCount-b.mu.successes)<<unused) >> unused)
+	const slack = 1 << 32
+	b.mu.successes += (sum-firstCount-b.mu.successes+slack)&countMask - slack
 	return b.mu.successes
 }
 

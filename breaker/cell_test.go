@@ -178,6 +178,20 @@ func TestTimeWindowSeesThatTheRateFell(t *testing.T) {
 	}
 }
 
+// The count goes on over any number of successes that fits into a cell between two looks at it, and one less.
+func TestCountBetweenTwoLooks(t *testing.T) {
+	b, _ := busy(t, Config{})
+	want := uint64(0)
+	for _, n := range []uint64{1, 1 << 38, 1<<39 - 1<<33, 5} {
+		b.striped.Load()[2].word.Add(n << cellGenBits)
+		want += n
+		wantCounts(t, b, want, 0)
+		b.striped.Load()[3].word.Add(^uint64(cellOne - 1))
+		want--
+		wantCounts(t, b, want, 0)
+	}
+}
+
 // Goroutines whose stacks lie side by side count in different cells, whatever the size of the stacks.
 func TestStacksAreSpreadOverTheStripes(t *testing.T) {
 	for size, least := range map[uintptr]int{2 << 10: 16, 4 << 10: 12, 8 << 10: 12, 16 << 10: 16, 32 << 10: 8, 64 << 10: 4} {
