@@ -142,16 +142,16 @@ func TestTimeWindowSeesEachStepOfStripes(t *testing.T) {
 	}
 }
 
-// After a high rate has fallen, the next look comes after as many successes as at the high rate, or sooner, where the
-// stripes are used in turn; wherever they are counted, after as many as all stripes may count between two looks of
-// theirs. From then on each success looks.
+// After a high rate has fallen, the next look comes within twice as many successes as at the high rate, where the stripes
+// are used in turn; wherever they are counted, within as many as all stripes may count between two looks of theirs. From
+// then on each success looks.
 func TestTimeWindowSeesThatTheRateFell(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for name, tc := range map[string]struct {
 		turns func() int
 		most  int
 	}{
-		"in turn":   {func() int { return 1 }, maxSampling},
+		"in turn":   {func() int { return 1 }, 2 * maxSampling},
 		"by chance": {func() int { return rng.IntN(stripes) }, stripes * (maxSampling - 1)},
 	} {
 		b, clk := busy(t, Config{Rules: []Rule{FailureRateByTime{}}})
