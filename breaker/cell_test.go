@@ -76,6 +76,35 @@ func TestStripesBeginInTheGeneration(t *testing.T) {
 	wantCounts(t, b, uint64(len(b.striped.Load()))+1, 0)
 }
 
+// The same for a breaker that goes on from what its Set remembers, beyond the generations that a cell can tell apart.
+func TestStripesOfARestoredBreaker(t *testing.T) {
+	b, _ := newHooked(t, Config{})
+	b.restore(&memory{state: ForcedOpen, generation: 3<<cellGenBits - 2})
+	for range 2 { // before and after the cells begin with 0 again
+		force(t, b)
+		before := b.Stats().Successes
+		b.spread(&b.cell)
+		b.cellsLocked(func(c *cell) { countIn(b, c, b.loadWord()) })
+		wantCounts(t, b, before+stripes+1, 0)
+	}
+}
+
+// A full cell whose generation ends before it gets room: the success is late, and the cell has room.
+func TestFullCellInAChangeOfState(t *testing.T) {
+	b, _ := busy(t, Config{})
+	c, word := &b.striped.Load()[5].cell, b.loadWord()
+	c.word.Add(cellFull)
+	if c.count(word) {
+		t.Fatal("a full cell had room")
+	}
+	force(t, b)
+	b.misfit(c, word)
+	wantCounts(t, b, 0, 1)
+	if c.word.Load()&cellFull != 0 {
+		t.Errorf("still full: %x", c.word.Load())
+	}
+}
+
 // A success in any cell ends a row of failures.
 func TestSuccessInAnyCellEndsTheStreak(t *testing.T) {
 	b, _ := busy(t, Config{Rules: []Rule{ConsecutiveFailures{Count: 2}}})

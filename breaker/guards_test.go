@@ -67,13 +67,15 @@ func wantBegun(t *testing.T, b *Breaker, want uint64) {
 	}
 }
 
-// The cell is of the new generation before the word is.
+// Every cell is of the new generation before the word is.
 func TestCellMovesBeforeTheWord(t *testing.T) {
-	b, clk := newHooked(t, Config{})
+	b, clk := busy(t, Config{})
 	clk.onWall = func() {
-		if sameGeneration(b.cell.word.Load(), b.loadWord()) {
-			t.Error("the cell is of the generation of the word, in the midst of a move")
-		}
+		b.cellsLocked(func(c *cell) {
+			if sameGeneration(c.word.Load(), b.loadWord()) {
+				t.Error("a cell is of the generation of the word, in the midst of a move")
+			}
+		})
 	}
 	b.Trip(Reason{})
 	if clk.onWall != nil {
