@@ -19,7 +19,7 @@ type Breaker struct {
 	refusal  atomic.Pointer[OpenError]
 	measure  atomic.Pointer[measure] // replaced only under mu; nil: no call is timed
 	memory   *atomic.Pointer[memory] // of its Set, nil if it has none; immutable once it is shared
-	sampling atomic.Uint64           // a success whose number has none of these bits looks at the clock; written under mu
+	sampling atomic.Uint64           // a success whose number in its cell has none of these bits looks at the clock; written under mu
 	edge     atomic.Int64            // when the next step of a time window begins, since the clock's base; written under mu
 	ramp     ramp
 
