@@ -2,9 +2,11 @@ package breaker
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // busy is a breaker that has its stripes.
@@ -249,4 +251,19 @@ func TestStressOfStripes(t *testing.T) {
 	}
 	wg.Wait()
 	wantCounts(t, b, uint64(workers*calls), 0)
+}
+
+// The word is aligned for 32-bit processors too, wherever a Breaker is: it comes first, and the atomic fields beside it
+// ask for 8 bytes.
+func TestWordIsAligned(t *testing.T) {
+	type holder struct {
+		_ byte
+		b Breaker
+	}
+	if first := reflect.TypeFor[Breaker]().Field(0).Name; first != "word" {
+		t.Errorf("a Breaker begins with %s, want its word", first)
+	}
+	if at := unsafe.Offsetof(holder{}.b); at != 8 {
+		t.Errorf("a Breaker begins at byte %d behind one byte, want 8", at)
+	}
 }
