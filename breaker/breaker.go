@@ -19,7 +19,7 @@ type Breaker struct {
 	refusal  atomic.Pointer[OpenError]
 	measure  atomic.Pointer[measure] // replaced only under mu; nil: no call is timed
 	memory   *atomic.Pointer[memory] // of its Set, nil if it has none; immutable once it is shared
-	sampling atomic.Uint64           // a success whose number has none of these bits looks at the clock; written under mu
+	sampling atomic.Uint64           // a success whose number in its cell has none of these bits looks at the clock; written under mu
 	edge     atomic.Int64            // when the next step of a time window begins, since the clock's base; written under mu
 	ramp     ramp
 
@@ -29,7 +29,7 @@ type Breaker struct {
 		times     []*timeWindow // those of detectors
 		readings  *readings     // of the histogram; nil: Stats was not asked
 
-		successes  uint64 // the cell's count without its modulus
+		successes  uint64 // the count of all cells without its modulus
 		fast       uint64 // successes that were counted in cells of the first latency window which are empty now
 		failures   uint64
 		streak     uint64 // failures since the last success
@@ -199,7 +199,7 @@ func (b *Breaker) Allow() (p Permit, err error) {
 // allow is Allow for all but a closed breaker that times no calls.
 func (b *Breaker) allow() (Permit, error) {
 	w := b.loadWord()
-	if w < rampFlag { // closed, and calls are timed
+	if isTimed(w) { // no plain one either: the state may have changed since Allow looked
 		if began, ok := b.quickBegin(w); ok {
 			return Permit{b: b, word: w, began: began}, nil
 		}

@@ -17,8 +17,9 @@ import (
 // added as a difference, never stored, so that an add and its undo balance
 // whatever happens between them.
 //
-// A breaker has one cell, and once that has counted cellRoom successes a stripe of them, so that processors which
-// call at the same time do not wait for one cache line. What was counted is the sum of all.
+// A breaker has one cell, and once that has counted cellRoom successes 16 more, its stripes, so that processors which
+// call at the same time do not wait for one cache line. What was counted is the sum of all; one cell by itself says
+// nothing, and may hold less than 0.
 type cell struct{ word atomic.Uint64 }
 
 const (
@@ -32,8 +33,8 @@ const (
 
 	stripes = 16
 
-	// cellRoom is how many successes a breaker counts before it has stripes: 2 KB are too much for one
-	// that is seldom called.
+	// cellRoom is how many successes a breaker counts, however long that takes, before it has stripes: 2 KB are too
+	// much for one that is seldom called.
 	cellRoom = 1 << 16
 )
 
@@ -62,19 +63,22 @@ func (b *Breaker) near(here uintptr) *cell {
 // of itself three bits higher, one multiplication that a processor has for addresses.
 func stripeOf(here uintptr) uintptr { return here * 9 >> 14 % stripes }
 
-// count adds a success of a call that was admitted under word, and reports whether it fits.
+// count adds a success of a call that was admitted under word, and reports whether it fits: into the cell as it was
+// before, which is what the processor tells.
 func (c *cell) count(word uint64) bool {
 	return fits(c.word.Add(cellOne)-cellOne, word)
 }
 
-// fits reports whether a cell is of the generation of a permit's word, and not full. If not, misfit does the rest.
-func fits(cell, word uint64) bool { return (cell^word)&(cellGenMask|cellFull) == 0 }
+// fits reports whether the word of a cell is of the generation of a permit's word, and not full. If not, misfit does
+// the rest.
+func fits(sum, word uint64) bool { return (sum^word)&(cellGenMask|cellFull) == 0 }
 
-// sameGeneration reports whether a cell still counts for the generation of a
+// sameGeneration reports whether the word of a cell still counts for the generation of a
 // permit's word.
 func sameGeneration(sum, word uint64) bool { return (sum^word)&cellGenMask == 0 }
 
-// misfit is what remains to do for a success that a cell has counted and that does not fit.
+// misfit is what remains to do for a success that a cell has counted and that does not fit. It looks at the cell
+// again: a success that filled it, and whose generation has ended since, is late.
 func (b *Breaker) misfit(c *cell, word uint64) {
 	now := c.word.Load()
 	if !sameGeneration(now, word) {
@@ -98,15 +102,22 @@ func (b *Breaker) spread(c *cell) {
 		return
 	}
 	defer b.mu.Unlock()
+	if b.striped.Load() == nil {
+		b.stripeLocked()
+	}
 	if c.word.Load()&cellFull != 0 {
 		c.word.Add(cellFull) // it falls off the word
 	}
-	if b.striped.Load() != nil {
-		return
-	}
+}
+
+// stripeLocked makes the stripes. Each begins with some successes more than the one before, which the first cell gives,
+// so that they do not all look at the clock at once where they are used in turn (Breaker.sampling).
+func (b *Breaker) stripeLocked() {
 	s := new(striped)
 	for i := range s {
-		s[i].word.Store(generationOf(b.loadWord()) & cellGenMask)
+		given := uint64(i * maxSampling / stripes * cellOne)
+		b.cell.word.Add(-given)
+		s[i].word.Store(given | generationOf(b.loadWord())&cellGenMask)
 	}
 	b.striped.Store(s)
 }
@@ -122,13 +133,13 @@ func (b *Breaker) cellsLocked(f func(*cell)) {
 }
 
 // successesLocked is what the cells have counted since New. A late success that is not undone
-// yet may make a count one too high for a moment, so the difference
-// is signed.
+// yet may make a count one too high for a moment, so the difference from the count before
+// may be below 0; but never by as much as slack.
 func (b *Breaker) successesLocked() uint64 {
 	sum := uint64(0)
 	b.cellsLocked(func(c *cell) { sum += c.word.Load() >> cellGenBits })
-	const unused = 64 - countBits
-	b.mu.successes += uint64(int64((sum-firstCount-b.mu.successes)<<unused) >> unused)
+	const slack = 1 << 32
+	b.mu.successes += (sum-firstCount-b.mu.successes+slack)&countMask - slack
 	return b.mu.successes
 }
 

@@ -1,8 +1,12 @@
 package breaker
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"sync"
 	"testing"
+	"time"
+	"unsafe"
 )
 
 // busy is a breaker that has its stripes.
@@ -74,6 +78,35 @@ func TestStripesBeginInTheGeneration(t *testing.T) {
 	wantCounts(t, b, uint64(len(b.striped.Load()))+1, 0)
 }
 
+// The same for a breaker that goes on from what its Set remembers, beyond the generations that a cell can tell apart.
+func TestStripesOfARestoredBreaker(t *testing.T) {
+	b, _ := newHooked(t, Config{})
+	b.restore(&memory{state: ForcedOpen, generation: 3<<cellGenBits - 2})
+	for range 2 { // before and after the cells begin with 0 again
+		force(t, b)
+		before := b.Stats().Successes
+		b.spread(&b.cell)
+		b.cellsLocked(func(c *cell) { countIn(b, c, b.loadWord()) })
+		wantCounts(t, b, before+stripes+1, 0)
+	}
+}
+
+// A full cell whose generation ends before it gets room: the success is late, and the cell has room.
+func TestFullCellInAChangeOfState(t *testing.T) {
+	b, _ := busy(t, Config{})
+	c, word := &b.striped.Load()[5].cell, b.loadWord()
+	c.word.Add(cellFull)
+	if c.count(word) {
+		t.Fatal("a full cell had room")
+	}
+	force(t, b)
+	b.misfit(c, word)
+	wantCounts(t, b, 0, 1)
+	if c.word.Load()&cellFull != 0 {
+		t.Errorf("still full: %x", c.word.Load())
+	}
+}
+
 // A success in any cell ends a row of failures.
 func TestSuccessInAnyCellEndsTheStreak(t *testing.T) {
 	b, _ := busy(t, Config{Rules: []Rule{ConsecutiveFailures{Count: 2}}})
@@ -113,12 +146,89 @@ func TestFullCellGetsRoom(t *testing.T) {
 	}
 }
 
+// turn lets the next success of this goroutine be counted in the stripe beside the one before: each takes the word of
+// its neighbour.
+func turn(b *Breaker) {
+	s := b.striped.Load()
+	first := s[0].word.Load()
+	for i := range stripes - 1 {
+		s[i].word.Store(s[i+1].word.Load())
+	}
+	s[stripes-1].word.Store(first)
+}
+
+// A time window sees each step of a steady stream, at whatever rate, also where its successes are counted in all
+// stripes in turn, and each stripe looks at the clock by its own count.
+func TestTimeWindowSeesEachStepOfStripes(t *testing.T) {
+	for _, perStep := range []time.Duration{1, 3, 40, 300, 2_000, 30_000} {
+		b, clk := busy(t, Config{Rules: []Rule{FailureRateByTime{}}})
+		for n := range 20 * perStep {
+			clk.now += time.Second / perStep
+			runN(t, b, 1, nil)
+			turn(b)
+			if behind := clk.now - time.Duration(b.edge.Load()); behind >= time.Second {
+				t.Fatalf("%d calls a step: after %d of them a step was not seen, %v ago", perStep, n, behind)
+			}
+		}
+	}
+}
+
+// After a high rate has fallen, the next look comes within twice as many successes as at the high rate, where the stripes
+// are used in turn; wherever they are counted, within as many as all stripes may count between two looks of theirs. From
+// then on each success looks.
+func TestTimeWindowSeesThatTheRateFell(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for name, tc := range map[string]struct {
+		turns func() int
+		most  int
+	}{
+		"in turn":   {func() int { return 1 }, 2 * maxSampling},
+		"by chance": {func() int { return rng.IntN(stripes) }, stripes * (maxSampling - 1)},
+	} {
+		b, clk := busy(t, Config{Rules: []Rule{FailureRateByTime{}}})
+		call := func(pause time.Duration) {
+			clk.now += pause
+			runN(t, b, 1, nil)
+			for range tc.turns() {
+				turn(b)
+			}
+		}
+		for range 100_000 {
+			call(time.Second / 20_000)
+		}
+		unseen := 0
+		for n := range 3_000 {
+			edge := b.edge.Load()
+			if call(time.Second); b.edge.Load() == edge {
+				unseen = n + 1
+			}
+		}
+		if unseen > tc.most {
+			t.Errorf("%s: success %d did not look, want at most %d that do not", name, unseen, tc.most)
+		}
+	}
+}
+
+// The count goes on over any number of successes that fits into a cell between two looks at it, and one less.
+func TestCountBetweenTwoLooks(t *testing.T) {
+	b, _ := busy(t, Config{})
+	want := uint64(0)
+	for _, n := range []uint64{1, 1 << 38, 1<<39 - 1<<33, 5} {
+		b.striped.Load()[2].word.Add(n << cellGenBits)
+		want += n
+		wantCounts(t, b, want, 0)
+		b.striped.Load()[3].word.Add(^uint64(cellOne - 1))
+		want--
+		wantCounts(t, b, want, 0)
+	}
+}
+
 // Goroutines whose stacks lie side by side count in different cells, whatever the size of the stacks.
 func TestStacksAreSpreadOverTheStripes(t *testing.T) {
 	for size, least := range map[uintptr]int{2 << 10: 16, 4 << 10: 12, 8 << 10: 12, 16 << 10: 16, 32 << 10: 8, 64 << 10: 4} {
 		seen := map[uintptr]bool{}
 		for i := range uintptr(64) {
-			seen[stripeOf(0xc000100f27+i*size)] = true
+			seen[stripeOf(0x100f27+i*size)] = true
 		}
 		if len(seen) < least {
 			t.Errorf("stacks of %d bytes: got %d stripes, want at least %d", size, len(seen), least)
@@ -141,4 +251,19 @@ func TestStressOfStripes(t *testing.T) {
 	}
 	wg.Wait()
 	wantCounts(t, b, uint64(workers*calls), 0)
+}
+
+// The word is aligned for 32-bit processors too, wherever a Breaker is: it comes first, and the atomic fields beside it
+// ask for 8 bytes.
+func TestWordIsAligned(t *testing.T) {
+	type holder struct {
+		_ byte
+		b Breaker
+	}
+	if first := reflect.TypeFor[Breaker]().Field(0).Name; first != "word" {
+		t.Errorf("a Breaker begins with %s, want its word", first)
+	}
+	if at := unsafe.Offsetof(holder{}.b); at != 8 {
+		t.Errorf("a Breaker begins at byte %d behind one byte, want 8", at)
+	}
 }

@@ -64,6 +64,7 @@ func (g *guarded) unwound() {
 func (g *guarded) failed(ctx context.Context, err error) {
 	p := Permit{b: g.b, word: g.word}
 	g.word = 0
+	defer p.DoneAs(Failure, errUnwound) // does nothing but where ctx panics
 	p.finish(ctx, err)
 }
 

@@ -53,6 +53,51 @@ func TestDoCountsOnce(t *testing.T) {
 	}
 }
 
+// A context that panics when it is asked whether the caller has left does not take the result with it, whichever way the call takes
+// (REQ-B8, REQ-B10).
+func TestDoWithAContextThatPanics(t *testing.T) {
+	for way, rules := range map[string][]Rule{"plain": nil, "timed": {FailureRateByTime{}}, "latency": {Percentile{}}} {
+		b := mustNew(t, Config{Rules: rules})
+		wantPanic(t, "the context's", func() {
+			Do(brokenContext{t.Context()}, b, func(context.Context) (int, error) { return 0, errDown })
+		})
+		if s := b.Stats(); s.Failures != 1 {
+			t.Errorf("%s: got %d failures, want 1", way, s.Failures)
+		}
+	}
+}
+
+type brokenContext struct{ context.Context }
+
+func (brokenContext) Err() error { panic("the context's") }
+
+// A classifier that panics or ends the goroutine, and a function that is nil, count once through Do (REQ-B10, REQ-B18).
+func TestDoCountsOnceWhatItsPartsSpoil(t *testing.T) {
+	for name, tc := range map[string]struct {
+		classify func(error) Outcome
+		fn       func(context.Context) (int, error)
+	}{
+		"Classify panics": {func(error) Outcome { panic("boom") }, func(context.Context) (int, error) { return 0, errDown }},
+		"Classify ends the goroutine": {
+			func(error) Outcome { runtime.Goexit(); return Ignored },
+			func(context.Context) (int, error) { return 0, errDown },
+		},
+		"Classify knows no outcome": {func(error) Outcome { return 99 }, func(context.Context) (int, error) { return 0, errDown }},
+		"nil":                       {nil, nil},
+	} {
+		b := mustNew(t, Config{Classify: tc.classify})
+		var wg sync.WaitGroup
+		wg.Go(func() { // of its own, which Goexit may end
+			defer func() { _ = recover() }()
+			Do(t.Context(), b, tc.fn)
+		})
+		wg.Wait()
+		if s := b.Stats(); s.Failures != 1 || s.Successes+s.Ignored+s.Late != 0 {
+			t.Errorf("%s: got %+v, want one failure", name, s)
+		}
+	}
+}
+
 // A panic that goes through Do is the caller's own, unchanged, and a row of them opens (REQ-B10).
 func TestPanicsOpen(t *testing.T) {
 	b := mustNew(t, Config{Open: Backoff{Base: time.Hour, Max: time.Hour}})

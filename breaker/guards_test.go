@@ -67,13 +67,15 @@ func wantBegun(t *testing.T, b *Breaker, want uint64) {
 	}
 }
 
-// The cell is of the new generation before the word is.
+// Every cell is of the new generation before the word is.
 func TestCellMovesBeforeTheWord(t *testing.T) {
-	b, clk := newHooked(t, Config{})
+	b, clk := busy(t, Config{})
 	clk.onWall = func() {
-		if sameGeneration(b.cell.word.Load(), b.loadWord()) {
-			t.Error("the cell is of the generation of the word, in the midst of a move")
-		}
+		b.cellsLocked(func(c *cell) {
+			if sameGeneration(c.word.Load(), b.loadWord()) {
+				t.Error("a cell is of the generation of the word, in the midst of a move")
+			}
+		})
 	}
 	b.Trip(Reason{})
 	if clk.onWall != nil {
@@ -102,6 +104,18 @@ func TestStaleBeginsAreTakenBack(t *testing.T) {
 	wantBegun(t, b, 1)
 	if got := b.begin(&Permit{b: b, word: stale}, clk.now); got != again {
 		t.Errorf("begin: got %d under a word from before, want %d", got, again)
+	}
+	wantBegun(t, b, 1)
+}
+
+// A caller that was about to be refused and finds the breaker closed, while Reconfigure is about to switch the timing of
+// calls on: its permit says that the call is not timed, so no window may hold it, or it is slow (REQ-B16).
+func TestCallBeforeTimingIsOn(t *testing.T) {
+	b, _ := newHooked(t, slowConfig(SlowCallRate{}))
+	start(t, b)
+	b.storeWord(b.loadWord() &^ measuredFlag) // the measure is there, the word of Reconfigure is not
+	if _, err := b.allow(); err != nil {
+		t.Fatal(err)
 	}
 	wantBegun(t, b, 1)
 }

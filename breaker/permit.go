@@ -18,9 +18,9 @@ type Permit struct {
 // Done reports the end of the call: nil is a Success, any other error is what
 // Config.Classify says. The result counts once, and only if the breaker has
 // not changed its state since the call was admitted (REQ-B8). A success of a
-// closed breaker waits for no lock, allocates nothing and, without a time window,
-// a latency rule or Config.Histogram, reads no clock. A permit that was used, and
-// the zero one, do nothing.
+// closed breaker waits for no lock, allocates nothing (but for the one that
+// finds the breaker busy and makes its stripes) and, without a time window, a latency rule or Config.Histogram,
+// reads no clock. A permit that was used, and the zero one, do nothing.
 func (p *Permit) Done(err error) {
 	if err != nil {
 		p.doneError(err)
@@ -52,16 +52,16 @@ func (p *Permit) doneError(err error) (o Outcome) {
 func (p *Permit) doneSuccess() {
 	b, word := p.b, p.word
 	switch {
-	case word == 0, word >= rampFlag:
-		p.DoneAs(Success, nil)
-	case word&measuredFlag == 0:
-		p.word = 0
-		b.countSuccess(word)
-	default:
+	case isTimed(word):
 		p.word = 0
 		if !b.quickEnd(word, p.began) {
 			b.endTimed(word, p.began)
 		}
+	case word != 0 && word < measuredFlag:
+		p.word = 0
+		b.countSuccess(word)
+	default:
+		p.DoneAs(Success, nil)
 	}
 }
 

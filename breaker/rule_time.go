@@ -13,7 +13,9 @@ import (
 // each one at low rates, one of up to 64 at high rates, so that up to 63
 // successes may count a step or more too early, and then leave the window
 // earlier: against exact steps the rule opens never later, and earlier only
-// where those few successes decide.
+// where those few successes decide. A breaker that counts in stripes
+// (docs/adr/0030) takes one of 64 in each of them: after the rate has fallen from
+// more than a thousand a step to a few, one hundred may be too early, and at the worst 1,008.
 type FailureRateByTime struct {
 	// Span is the length of the window, at least 10ms. Default: 10s.
 	Span time.Duration

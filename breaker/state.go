@@ -111,6 +111,9 @@ func pack(generation uint64, s State, flags uint64) uint64 {
 func stateOf(word uint64) State       { return State(word >> stateShift) }
 func generationOf(word uint64) uint64 { return word & generationMask }
 
-// isPlain reports whether a call under the word is counted by one add: closed, not timed, and no permit that
-// was used. Subtracting wordFlag makes a word of 0 a large number.
+// isPlain reports whether a call under the word is counted by one add: closed, not timed, no time window, and no
+// permit that was used.
 func isPlain(word uint64) bool { return word>>57 == 1 }
+
+// isTimed reports whether a call under the word is admitted and timed: closed, and no traffic ramps up.
+func isTimed(word uint64) bool { return word>>59 == 1 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestStress with ramp, verdict by rate and latency rules switched on, and settings that change
-// meanwhile: what is counted must hold all the same (REQ-B5, B8, B14, B16).
+// meanwhile, and stripes that come: what is counted must hold all the same (REQ-B5, B8, B14, B16).
 func TestStressWithEveryRule(t *testing.T) {
 	const workers = 8
 	s := &ruleStress{t: t, calls: rounds(t, 2_000)}
@@ -100,6 +100,9 @@ func (s *ruleStress) change(c Config, over <-chan struct{}) {
 			s.t.Error(err)
 		}
 		s.b.Stats()
+		if i == 3 {
+			s.b.spread(&s.b.cell) // in the midst of it
+		}
 		select {
 		case <-over:
 			return
