@@ -66,10 +66,16 @@ func (r *reader) primary(at place, db *pgxread.Config) {
 	db.PrimaryReadsDSN = r.dsn(at, given, reads, "reads_dsn", "PrimaryReadsDSN.DSN")
 }
 
+// mostReplicas is how many a replica.Set takes.
+const mostReplicas = 64
+
 func (r *reader) replicas(at place, db *pgxread.Config) {
 	at.secret = true
 	items := r.list(at)
-	r.places["replica: Replicas"] = at // their number
+	if len(items) > mostReplicas { // before the connection strings are parsed
+		r.fault(at, "has %d nodes: give at most %d", len(items), mostReplicas)
+		return
+	}
 	db.Replicas = make([]pgxread.Node, len(items))
 	for i, item := range items {
 		lib := fmt.Sprintf("Replicas[%d]", i)
