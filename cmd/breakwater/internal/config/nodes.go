@@ -66,14 +66,14 @@ func (r *reader) primary(at place, db *pgxread.Config) {
 	db.PrimaryReadsDSN = r.dsn(at, given, reads, "reads_dsn", "PrimaryReadsDSN.DSN")
 }
 
-// mostReplicas is how many a replica.Set takes.
-const mostReplicas = 64
+// MostReplicas is how many a replica.Set takes at once.
+const MostReplicas = 64
 
 func (r *reader) replicas(at place, db *pgxread.Config) {
 	at.secret = true
 	items := r.list(at)
-	if len(items) > mostReplicas { // before the connection strings are parsed
-		r.fault(at, "has %d nodes: give at most %d", len(items), mostReplicas)
+	if len(items) > MostReplicas { // before the connection strings are parsed
+		r.fault(at, "has %d nodes: give at most %d", len(items), MostReplicas)
 		return
 	}
 	db.Replicas = make([]pgxread.Node, len(items))
