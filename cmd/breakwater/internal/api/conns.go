@@ -32,8 +32,7 @@ type conns struct {
 	places chan struct{}   // one in it for each connection that is served
 	ending <-chan struct{} // nobody waits any more
 	waited atomic.Uint64   // connections that had to
-	full   func(most int)  // is told so, at most once in tellFullEvery
-	told   time.Time       // of the goroutine that accepts
+	full   func(most int)  // is told so, by each listener at most once in tellFullEvery
 }
 
 // limited is a listener that has at most as many connections open as there are places. The newest one waits, accepted and unread, until one ends; those that
@@ -41,10 +40,11 @@ type conns struct {
 type limited struct {
 	net.Listener
 	conns *conns
+	told  time.Time // of the goroutine that accepts
 }
 
 // Accept waits for a connection, and then for its place.
-func (l limited) Accept() (net.Conn, error) {
+func (l *limited) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (l limited) Accept() (net.Conn, error) {
 		return c.placed(conn), nil
 	default:
 	}
-	c.tellFull()
+	l.tellFull()
 	select {
 	case c.places <- struct{}{}:
 		return c.placed(conn), nil
@@ -69,11 +69,11 @@ func (c *conns) placed(conn net.Conn) net.Conn {
 	return &placed{Conn: conn, leave: sync.OnceFunc(func() { <-c.places })}
 }
 
-func (c *conns) tellFull() {
-	c.waited.Add(1)
-	if now := time.Now(); c.told.IsZero() || now.Sub(c.told) >= tellFullEvery {
-		c.told = now
-		c.full(cap(c.places))
+func (l *limited) tellFull() {
+	l.conns.waited.Add(1)
+	if now := time.Now(); l.told.IsZero() || now.Sub(l.told) >= tellFullEvery {
+		l.told = now
+		l.conns.full(cap(l.conns.places))
 	}
 }
 

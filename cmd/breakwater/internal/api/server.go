@@ -201,7 +201,7 @@ func isLoopback(ctx context.Context, host string) bool {
 
 // Serve answers the listener's clients until Close, and returns nil then. It closes the listener.
 func (s *Server) Serve(ln net.Listener) error {
-	ln = limited{ln, &s.conns}
+	ln = &limited{Listener: ln, conns: &s.conns}
 	var err error
 	if s.server.TLSConfig != nil {
 		err = s.server.ServeTLS(ln, "", "")
