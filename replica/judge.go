@@ -10,6 +10,8 @@ type Verdict struct {
 	// Condition is Fit if the read may be sent there, whatever is in flight; Detail says why not, in words.
 	Condition Condition
 	Detail    string
+	// Err is why the newest sample failed, where the Condition is Unreachable: for who may not show Detail, which quotes it. A driver's names users, databases and addresses.
+	Err error
 	// Hi bounds its staleness now; Never if nothing does.
 	Hi time.Duration
 	// Share is its part of its full share of traffic, 0 to 1: less in a slow start.
@@ -32,6 +34,9 @@ func (s *Set) Judge(name string, r Requirement) (v Verdict, known bool) {
 		return v, true
 	}
 	v.Detail = seen.explain(v.Condition, now, st, &r)
+	if v.Condition == Unreachable {
+		v.Err = seen.err
+	}
 	if b := n.breaker.Stats(); !n.admits() {
 		v.RetryAfter = b.RetryAfter
 		if v.Condition == Fit {

@@ -46,6 +46,9 @@ func TestJudge(t *testing.T) {
 		c.r[0].fail(errors.New("connection refused"))
 		c.writing(3 * time.Second)
 		want(replica.Requirement{}, replica.Unreachable, "connection refused")
+		if v, _ := c.Judge("r1", replica.Requirement{}); v.Err == nil || v.Err.Error() != "connection refused" {
+			t.Errorf("unreachable: got the error %v, want that of the sample", v.Err)
+		}
 		for _, name := range []string{"primary", "r2", ""} {
 			if v, known := c.Judge(name, replica.Requirement{}); known {
 				t.Errorf("%q: got %+v", name, v)

@@ -242,6 +242,7 @@ func (s *Set) judgeLocked(n *node) *view {
 	v := &view{asOf: never}
 	last := &n.last
 	v.condition, v.detail = s.conditionLocked(n)
+	v.err = last.err
 	if last.ok {
 		v.position, v.sampledAt, v.took = last.Position, last.recv, last.recv-last.sent
 		if s.looks.gap.opaque(last, s.settings.Load().Grace) {

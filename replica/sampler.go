@@ -81,7 +81,15 @@ func (n *node) sample(ctx context.Context) (looked, error) {
 	return l, err
 }
 
-var errSampleTimeout = errors.New("no answer within the sample timeout")
+var errSampleTimeout error = timeoutError("no answer within the sample timeout")
+
+// A timeoutError says that it is one, as those of package net do.
+type timeoutError string
+
+func (e timeoutError) Error() string { return string(e) }
+
+// Timeout is true.
+func (timeoutError) Timeout() bool { return true }
 
 // sampleError prefers our own timeout's words to the driver's.
 func (n *node) sampleError(ctx context.Context, err error) error {

@@ -11,6 +11,7 @@ import (
 type view struct {
 	condition Condition // Fit or a structural one
 	detail    string
+	err       error // of a sample that failed: what detail quotes
 	asOf      int64 // the node holds every commit acknowledged before; Hi = now − asOf
 	lo        int64 // evidence of lag, as of the sample
 	sampledAt int64 // when the look had returned

@@ -51,6 +51,8 @@ type Config struct {
 
 	// MaxClients is how many may read the stream of events at once. Default: 64.
 	MaxClients int
+	// MaxConns is how many connections are served at once; newer ones wait. Default: 1024, or half of the files that the process may have open if that is less.
+	MaxConns int
 	// WriteTimeout is how long a client of the stream may leave a write waiting before it is cut off. Default: 5s.
 	WriteTimeout time.Duration
 }
@@ -85,6 +87,7 @@ type Server struct {
 	end     context.CancelFunc
 	owned   sync.WaitGroup // the ticks
 	streams streams
+	conns   conns
 	server  http.Server
 }
 
@@ -96,6 +99,9 @@ func New(c Config) (*Server, error) {
 	if c.MaxClients == 0 {
 		c.MaxClients = defaultMaxClients
 	}
+	if c.MaxConns == 0 {
+		c.MaxConns = defaultMaxConns()
+	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = defaultWriteTimeout
 	}
@@ -106,6 +112,7 @@ func New(c Config) (*Server, error) {
 	s.handler = s.guard()
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.streams.max = c.MaxClients
+	s.conns = conns{places: make(chan struct{}, c.MaxConns), ending: s.ending.Done(), full: s.tellFull}
 	s.server = http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog:    log.New(io.Discard, "", 0), // what clients do wrong; what we do is told as a fault
@@ -129,6 +136,9 @@ func (c *Config) check() error {
 	}
 	if c.MaxClients < 0 {
 		errs = append(errs, fmt.Errorf("api: MaxClients is %d: give at least 1, or 0 for %d", c.MaxClients, defaultMaxClients))
+	}
+	if c.MaxConns < 0 {
+		errs = append(errs, fmt.Errorf("api: MaxConns is %d: give at least 1, or 0 for %d", c.MaxConns, mostConns))
 	}
 	if c.WriteTimeout < 0 {
 		errs = append(errs, fmt.Errorf("api: WriteTimeout is %v: give a positive duration, or 0 for %v", c.WriteTimeout, defaultWriteTimeout))
@@ -191,6 +201,7 @@ func isLoopback(ctx context.Context, host string) bool {
 
 // Serve answers the listener's clients until Close, and returns nil then. It closes the listener.
 func (s *Server) Serve(ln net.Listener) error {
+	ln = &limited{Listener: ln, conns: &s.conns}
 	var err error
 	if s.server.TLSConfig != nil {
 		err = s.server.ServeTLS(ln, "", "")
@@ -222,12 +233,14 @@ type ServerStats struct {
 	CutOff  uint64 // clients of the stream that did not read
 	Refused uint64 // clients of the stream beyond MaxClients
 	Panics  uint64 // of handlers and of the Source
+	Conns   int    // connections that are served, now
+	Waited  uint64 // connections that waited since there were MaxConns
 }
 
 // Stats returns what the Server counted.
 func (s *Server) Stats() ServerStats {
 	clients, cutOff, refused := s.streams.stats()
-	return ServerStats{Clients: clients, CutOff: cutOff, Refused: refused, Panics: s.panics.Load()}
+	return ServerStats{Clients: clients, CutOff: cutOff, Refused: refused, Panics: s.panics.Load(), Conns: len(s.conns.places), Waited: s.conns.waited.Load()}
 }
 
 // connKey is where a request's context has its connection.

@@ -100,8 +100,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 
 // shrink has the kernel hold little for a client.
 func shrink(conn net.Conn) {
-	if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // of TLS
-		conn = t.NetConn()
+	for {
+		below, ok := conn.(interface{ NetConn() net.Conn }) // of TLS, or one that has a place
+		if !ok {
+			break
+		}
+		conn = below.NetConn()
 	}
 	if t, ok := conn.(*net.TCPConn); ok {
 		_ = t.SetWriteBuffer(sendBuffer) // a larger one only tells later

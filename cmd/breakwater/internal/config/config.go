@@ -62,7 +62,7 @@ func Parse(name string, text []byte) (*Config, error) {
 		r.ask(c)
 	}
 	if len(r.faults) > 0 {
-		return nil, r.faults.sorted()
+		return nil, r.faults.sorted(r.untold)
 	}
 	return c, nil
 }

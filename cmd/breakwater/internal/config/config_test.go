@@ -405,3 +405,36 @@ func TestAddressesOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// A file that is long and nonsense costs little, and its faults fill no log.
+func TestNonsense(t *testing.T) {
+	lines := strings.Repeat("a: b\n", mostSearched/5)
+	items := func(n int) string { return strings.Repeat(",x", n)[1:] }
+	for _, c := range []struct{ name, text, want string }{
+		{"a syntax error nearby", "a: b\nc: [\nd: e\n", "f:3:1: the file is no YAML: did not find expected ',' or ']': mend it here or just before"},
+		{"one far from the start", lines + "\tc: d\n", "f:13108:2: the file is no YAML: here is a tab: indent by spaces (over 64 KiB from the start the place is not searched for, it may be further up)"},
+		{"an alias far from the start", lines + "c: *d\n", "f:13108:4: the file is no YAML: here is an alias, which is not taken"},
+		{"a long word far from the start", lines + "c: é" + strings.Repeat("é", 100) + ": d\n", "f:13108:108: the file is no YAML: mapping values"},
+		{"many nodes", "primary: {dsn: host=h}\nreplicas: [" + items(100000) + "]\n", "f:2:11: replicas has 100000 nodes: give at most 64"},
+		{"many priorities", "priorities: [" + items(100000) + "]\n", "f:1:13: priorities has 100000 names: give at most 64"},
+		{"many types", "consumers: [{name: a, url: 'http://h/', types: [" + items(1001) + "]}]\n", "f:1:48: consumers[0].types has 1001 names: give at most 1000"},
+	} {
+		_, err := Parse("f", []byte(c.text))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %.300v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+// Of many faults the first are told, and how many more there are.
+func TestManyFaults(t *testing.T) {
+	for n, want := range map[int]string{
+		mostFaults: "f:100:1: a is an unknown key:", mostFaults + 1: "f:100:1: the file has 1 faults more, which are not told:", 50000: "f:100:1: the file has 49900 faults more, which are not told: at most 100 are, mend them first",
+	} {
+		_, err := Parse("f", []byte(strings.Repeat("a: b\n", n)))
+		faults, _ := errors.AsType[FaultErrors](err)
+		if len(faults) != min(n, mostFaults+1) || !strings.HasPrefix(faults[len(faults)-1].String(), want) {
+			t.Errorf("%d faults: got %d, the last %v, want %s", n, len(faults), faults[len(faults)-1], want)
+		}
+	}
+}

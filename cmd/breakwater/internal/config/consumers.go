@@ -40,6 +40,9 @@ const mostConns = 10000
 // mostConsumers bounds what a reload may cost: each consumer is checked by a Router of its own.
 const mostConsumers = 1000
 
+// mostTypes bounds how many types a consumer names, each of which is compared with the others.
+const mostTypes = 1000
+
 // New makes the sink. Nothing is connected yet.
 func (s Sink) New() (*httpsink.Sink, error) {
 	c := httpsink.Config{URL: string(s.URL), Structured: s.Structured, MaxConns: mostConns}
@@ -129,7 +132,7 @@ func (r *reader) consumer(at place, c *Consumer) map[string]place {
 	share := func(v float64) bool { return v > 0 && v <= 1 }
 	fields := []field{
 		shown(name("name", &lane.Name)),
-		shown(texts("types", &lane.Types)),
+		shown(texts("types", mostTypes, &lane.Types)),
 		shown(word("mode", []string{"binary", "structured"}, func(mode string) { c.Sink.Structured = mode == "structured" })),
 		shown(duration("timeout", "emit: Timeout", &lane.Timeout, span{least: time.Millisecond, usual: "200ms"})),
 		shown(duration("slow", "emit: Slow", &lane.Slow, span{least: 100 * time.Microsecond, usual: "50ms"})),

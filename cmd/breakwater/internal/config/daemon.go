@@ -296,7 +296,7 @@ func (r *reader) askStore(d *DeadLetters) {
 // priorities are names, each once.
 func (r *reader) priorities(c *Config) []field {
 	return []field{
-		texts("priorities", &c.Priorities),
+		texts("priorities", emit.MaxPriorities, &c.Priorities),
 		text("default_priority", "default_priority", &c.DefaultPriority),
 	}
 }
@@ -306,10 +306,6 @@ func (r *reader) checkPriorities(c *Config, given map[string]place) {
 	names := c.Priorities
 	if names == nil {
 		names = []string{"compliance", "normal", "idle-ping"}
-	}
-	at, ok := given["priorities"]
-	if ok && len(names) > emit.MaxPriorities {
-		r.fault(at, "has %d names: give at most %d", len(names), emit.MaxPriorities)
 	}
 	if at, ok := given["default_priority"]; ok && c.DefaultPriority != "" && !slices.Contains(names, c.DefaultPriority) && !r.faulty["priorities"] {
 		r.fault(at, "is %s: give one of %q", show(at), names)

@@ -19,11 +19,9 @@ func (r *reader) document(text []byte) *yaml.Node {
 		r.faultAt(text, at, what)
 		return nil
 	}
-	docs, err := documents(text)
+	docs, read, err := documents(text)
 	if err != nil {
-		problem := err.Error()
-		at := firstWith(text, problem)
-		r.faultAt(text, at, "is no YAML: "+words(problem, text, at))
+		r.noYAML(text, read, err.Error())
 		return nil
 	}
 	if len(docs) == 0 || docs[0].Content[0].ShortTag() == "!!null" {
@@ -36,20 +34,38 @@ func (r *reader) document(text []byte) *yaml.Node {
 	return docs[0].Content[0]
 }
 
-// documents parses all of them; two are enough to know that there are too many.
-func documents(text []byte) (docs []yaml.Node, err error) {
-	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+// documents parses all of them; two are enough to know that there are too many. After an error read is how far the parser came, with the few characters that
+// it looks ahead.
+func documents(text []byte) (docs []yaml.Node, read int, err error) {
+	in := &single{text: text}
+	for d := yaml.NewDecoder(in); ; {
 		var n yaml.Node
 		switch err := d.Decode(&n); {
 		case errors.Is(err, io.EOF):
-			return docs, nil
+			return docs, in.read, nil
 		case err != nil:
-			return nil, err
+			return nil, in.read, err
 		}
 		if len(docs) < 2 {
 			docs = append(docs, n)
 		}
 	}
+}
+
+// A single is a reader that gives a byte at a time, so that the parser reads no further than it must.
+type single struct {
+	text []byte
+	read int
+}
+
+// Read gives the next byte.
+func (s *single) Read(p []byte) (int, error) {
+	if s.read == len(s.text) {
+		return 0, io.EOF
+	}
+	n := copy(p[:1], s.text[s.read:])
+	s.read += n
+	return n, nil
 }
 
 const byteOrderMark = "\ufeff"
@@ -73,6 +89,30 @@ func strange(text []byte) (at int, what string) {
 	return at, ""
 }
 
+// mostSearched bounds the search for the place of a problem, which parses what is before it some 20 times.
+const mostSearched = 64 << 10
+
+// noYAML tells a problem at the place where it comes into being, or, where that would be searched for too long, at the one where the parser gave up.
+func (r *reader) noYAML(text []byte, read int, problem string) {
+	at, hint := max(0, read-1), fmt.Sprintf(" (over %d KiB from the start the place is not searched for, it may be further up)", mostSearched>>10)
+	if read <= mostSearched {
+		at, hint = firstWith(text, problem), ""
+	}
+	at = begin(text, at, problem)
+	r.faultAt(text, at, "is no YAML: "+words(problem, text, at)+hint)
+}
+
+// begin is that of the character or the alias that ends at an offset.
+func begin(text []byte, at int, problem string) int {
+	if strings.Contains(problem, "anchor") {
+		at = max(0, bytes.LastIndexByte(text[:min(at+1, len(text))], '*'))
+	}
+	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return at
+}
+
 // firstWith finds where the problem comes into being: the YAML library tells a line that is
 // sometimes the one before, and no column. The text up to there has the problem, the text
 // before does not.
@@ -80,17 +120,11 @@ func firstWith(text []byte, problem string) int {
 	without, with := 0, len(text)
 	for with-without > 1 {
 		mid := without + (with-without)/2
-		if _, err := documents(text[:mid]); err != nil && err.Error() == problem {
+		if _, _, err := documents(text[:mid]); err != nil && err.Error() == problem {
 			with = mid
 		} else {
 			without = mid
 		}
-	}
-	if strings.Contains(problem, "anchor") {
-		without = max(0, bytes.LastIndexByte(text[:with], '*'))
-	}
-	for without > 0 && without < len(text) && !utf8.RuneStart(text[without]) {
-		without--
 	}
 	return without
 }

@@ -66,10 +66,16 @@ func (r *reader) primary(at place, db *pgxread.Config) {
 	db.PrimaryReadsDSN = r.dsn(at, given, reads, "reads_dsn", "PrimaryReadsDSN.DSN")
 }
 
+// MostReplicas is how many a replica.Set takes at once.
+const MostReplicas = 64
+
 func (r *reader) replicas(at place, db *pgxread.Config) {
 	at.secret = true
 	items := r.list(at)
-	r.places["replica: Replicas"] = at // their number
+	if len(items) > MostReplicas { // before the connection strings are parsed
+		r.fault(at, "has %d nodes: give at most %d", len(items), MostReplicas)
+		return
+	}
 	db.Replicas = make([]pgxread.Node, len(items))
 	for i, item := range items {
 		lib := fmt.Sprintf("Replicas[%d]", i)

@@ -22,6 +22,7 @@ type place struct {
 type reader struct {
 	file   string
 	faults FaultErrors
+	untold int              // faults beyond mostFaults
 	faulty map[string]bool  // paths that have a fault
 	places map[string]place // of what the libraries check too, by "package: Field"
 	given  map[string]place // keys of the root
@@ -31,6 +32,10 @@ type reader struct {
 }
 
 func (r *reader) fault(at place, format string, args ...any) {
+	if r.full() {
+		r.untold++
+		return
+	}
 	path := at.path
 	if path == "" {
 		path = theFile
@@ -38,6 +43,9 @@ func (r *reader) fault(at place, format string, args ...any) {
 	r.faulty[path] = true
 	r.faults = append(r.faults, Fault{r.file, at.node.Line, at.node.Column, path, fmt.Sprintf(format, args...)})
 }
+
+// full says that no fault is told any more.
+func (r *reader) full() bool { return len(r.faults) == mostFaults }
 
 // faultyBelow tells whether anything in a section has a fault.
 func (r *reader) faultyBelow(path string) bool {
@@ -90,7 +98,7 @@ func (r *reader) mapping(at place, fields ...field) map[string]place {
 		f, ok := known[p.key.Value]
 		switch value := at.child(f.key, p.value); {
 		case !ok:
-			r.unknown(at, p.key, slices.Sorted(maps.Keys(known)))
+			r.unknown(at, p.key, known)
 		case !r.twice(at, given, p):
 			given[f.key], r.places[f.lib] = value, value
 			if r.usable(value) {
@@ -155,8 +163,12 @@ func (r *reader) usable(at place) bool {
 
 // unknown suggests what may have been meant. Where secrets are, only what is near to a known key is
 // shown: anything else may be a piece of a password.
-func (r *reader) unknown(at place, key *yaml.Node, known []string) {
-	here := at.child(key.Value, key)
+func (r *reader) unknown(at place, key *yaml.Node, fields map[string]field) {
+	if r.full() { // what is not told is not looked for
+		r.untold++
+		return
+	}
+	here, known := at.child(key.Value, key), slices.Sorted(maps.Keys(fields))
 	near := nearest(key.Value, known)
 	switch {
 	case near != "":

@@ -19,12 +19,16 @@ func name(key string, to *string) field {
 	}}
 }
 
-// texts is a list of them, each once.
-func texts(key string, to *[]string) field {
+// texts is a list of at most so many of them, each once.
+func texts(key string, most int, to *[]string) field {
 	return field{key, "", func(r *reader, at place) {
 		items := r.list(at)
 		if len(items) == 0 && !r.faulty[at.path] {
 			r.fault(at, "is empty: name at least one, or remove the key")
+		}
+		if len(items) > most {
+			r.fault(at, "has %d names: give at most %d", len(items), most)
+			return
 		}
 		for _, item := range items {
 			s, ok := scalar(item, "!!str")

@@ -22,6 +22,7 @@ import (
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/telemetry"
 	prombreakwater "github.com/breakwater-go/breakwater/contrib/prometheus"
 	"github.com/breakwater-go/breakwater/emit"
+	"github.com/breakwater-go/breakwater/replica"
 )
 
 // Options says what a daemon runs by. All of it is required, but for Hangup.
@@ -60,6 +61,7 @@ type daemon struct {
 	parts   parts                 // of Run's goroutine
 	watcher *watcher              // of Run's goroutine
 	absent  map[string]emit.Depth // letters that nobody delivers and that were told of; of Run's goroutine
+	seen    bool                  // the primary answered at the last look at it; of Run's goroutine
 
 	running  atomic.Pointer[api.Parts]
 	inForce  atomic.Pointer[config.Config]
@@ -123,7 +125,7 @@ func (d *daemon) about() api.About {
 
 // publish puts what runs in place for all who read it.
 func (d *daemon) publish() {
-	d.fleet.Store(&d.parts.fleet)
+	d.fleet.Store(new(d.parts.fleet)) // a copy: learnFleet writes it
 	d.running.Store(d.parts.published())
 }
 
@@ -155,7 +157,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	d.owned.Go(func() { failed <- d.server.Serve(ln) })
 	if err := d.parts.open(ctx, d.Config, &d.observers, d.publish); err != nil {
 		if ctx.Err() != nil {
-			return d.parts.close() //nolint:contextcheck // it was to end before it had begun
+			return d.stop(0) //nolint:contextcheck // it was to end before it was ready: no balancer has to notice
 		}
 		return errors.Join(d.words(err), d.parts.close()) //nolint:contextcheck // what was opened ends, whatever ctx says
 	}
@@ -163,7 +165,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	d.owned.Go(func() { d.guard(ending) })
 	d.ready(ctx, ln)
 	err = d.serve(ctx, failed)
-	return errors.Join(err, d.stop()) //nolint:contextcheck // it begins when ctx has ended
+	return errors.Join(err, d.stop(d.inForce.Load().Daemon.Shutdown.Delay)) //nolint:contextcheck // it begins when ctx has ended
 }
 
 // listen takes the address, or says where it stands in the file.
@@ -215,7 +217,21 @@ func (d *daemon) serve(ctx context.Context, failed <-chan error) error {
 			if d.watcher.changed() {
 				d.reload() //nolint:contextcheck // as above
 			}
+			d.learnFleet(ctx)
 		}
+	}
+}
+
+// learnFleet asks a primary for its version that did not tell it before: once each time that it is back.
+func (d *daemon) learnFleet(ctx context.Context) {
+	if d.parts.db == nil || d.parts.fleet != anyFleet {
+		return
+	}
+	before := d.seen
+	d.seen = d.parts.db.Set().Stats().Primary.Condition == replica.Fit
+	if d.seen && !before {
+		d.parts.fleet = fleetOf(ctx, d.parts.db, d.Config.DB.Primary.Name)
+		d.publish()
 	}
 }
 

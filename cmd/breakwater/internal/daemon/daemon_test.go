@@ -450,3 +450,20 @@ func TestPulse(t *testing.T) {
 		t.Errorf("b is new: got %q, want a", got)
 	}
 }
+
+// A primary that is down at the start tells its version once it is back.
+func TestFleetIsLearned(t *testing.T) {
+	fleet, lines := nodes(t, 1)
+	primary := fleet.Nodes()[0].Name
+	if err := fleet.Kill(primary); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, configured(t, fleetText(lines)))
+	if got := r.status().Fleet; got != "postgres" {
+		t.Errorf("while the primary is down: got %q, want postgres", got)
+	}
+	if err := fleet.Restart(t.Context(), primary); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the version is known", func() bool { return strings.HasPrefix(r.status().Fleet, "postgres ") })
+}

@@ -42,6 +42,9 @@ func MetricsHandler(hub *api.Hub, server func() *api.Server, more ...prometheus.
 			func() float64 { return float64(server().Stats().CutOff) }),
 		counter("breakwater_event_stream_refused_total", "Clients of the stream of events that were refused since there were too many.",
 			func() float64 { return float64(server().Stats().Refused) }),
+		gauge("breakwater_http_connections", "Connections that are served now.", func() float64 { return float64(server().Stats().Conns) }),
+		counter("breakwater_http_connections_waited_total", "Connections that waited since as many were served as may be.",
+			func() float64 { return float64(server().Stats().Waited) }),
 		counter("breakwater_events_total", "Events of this process.", func() float64 { return float64(hub.Last()) }),
 		counter("breakwater_http_panics_total", "Panics of handlers.", func() float64 { return float64(server().Stats().Panics) }),
 	)

@@ -171,14 +171,17 @@ func (p *parts) close() error {
 // askWithin bounds the look at the primary's version.
 const askWithin = time.Second
 
+// anyFleet is what the nodes are as long as the primary has not told its version.
+const anyFleet = "postgres"
+
 // fleetOf is what the nodes are, with the primary's version where it answers.
 func fleetOf(ctx context.Context, db *pgxread.DB, primary string) string {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	conn, err := db.Pool(primary).Acquire(ctx)
 	if err != nil {
-		return "postgres"
+		return anyFleet
 	}
 	defer conn.Release()
-	return "postgres " + firstWord(conn.Conn().PgConn().ParameterStatus("server_version"))
+	return anyFleet + " " + firstWord(conn.Conn().PgConn().ParameterStatus("server_version"))
 }

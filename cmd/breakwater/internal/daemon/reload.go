@@ -207,32 +207,46 @@ func (d *daemon) consumerChange(next *config.Config) change {
 	}
 }
 
-// nodeChanges are the replicas that come and those that go. One whose connection strings changed is another one under its name.
+// nodeChanges are the replicas that come and those that go. One whose connection strings changed is another one under its name. Those that come are added before
+// any goes, as long as there is room for both; each of the others takes the place of one that goes.
 func (d *daemon) nodeChanges(next *config.Config) (add, remove []change) {
 	old, now := byName(d.inForce.Load().DB.Replicas), byName(next.DB.Replicas)
+	come, gone := without(now, old), without(old, now)
 	db := d.parts.db
+	swap := func(was, node pgxread.Node) change {
+		return change{"replicas: " + node.Name, func() error { return exchange(db, was, node) }, func() error { return exchange(db, node, was) }}
+	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		was, known := old[name]
-		switch node := now[name]; {
-		case !known:
-			add = append(add, change{"replicas: " + name, func() error { return db.AddReplica(node) }, func() error { return db.RemoveReplica(name) }})
-		case was != node:
-			remove = append(remove, change{
-				"replicas: " + name,
-				func() error { return exchange(db, was, node) },
-				func() error { return exchange(db, node, was) },
-			})
+		if was, stays := old[name]; stays && was != now[name] {
+			remove = append(remove, swap(was, now[name]))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if _, stays := now[name]; !stays {
-			remove = append(remove, change{"replicas: " + name, func() error { return db.RemoveReplica(name) }, func() error { return db.AddReplica(old[name]) }})
+	over := max(0, len(old)+len(come)-config.MostReplicas)
+	for i, name := range come {
+		node := now[name]
+		if i < over {
+			remove = append(remove, swap(old[gone[i]], node))
+		} else {
+			add = append(add, change{"replicas: " + name, func() error { return db.AddReplica(node) }, func() error { return db.RemoveReplica(name) }})
 		}
+	}
+	for _, name := range gone[over:] {
+		remove = append(remove, change{"replicas: " + name, func() error { return db.RemoveReplica(name) }, func() error { return db.AddReplica(old[name]) }})
 	}
 	return add, remove
 }
 
-// exchange puts a node in the place of another one of its name, and that one back where it fails.
+// without are the names of nodes that others have not, in order.
+func without(nodes, others map[string]pgxread.Node) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		if _, ok := others[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// exchange puts a node in the place of another one, of its name or of one that goes, and that one back where it fails.
 func exchange(db *pgxread.DB, was, now pgxread.Node) error {
 	if err := db.RemoveReplica(was.Name); err != nil {
 		return err

@@ -1,12 +1,15 @@
 package daemon
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/config"
 )
 
 // A reload that renames a consumer tells of the letters that wait for the name before, once (REQ-E8).
@@ -64,5 +67,34 @@ func TestReloadClosesOldConnections(t *testing.T) {
 	case <-gone:
 	case <-time.After(patience):
 		t.Error("the connection of the sink before is still there")
+	}
+}
+
+// A reload may exchange all replicas but one where there are as many as there may be, with no room for both; the one that stays keeps its state (REQ-B16). Back again it may, too.
+func TestReloadExchangesManyReplicas(t *testing.T) {
+	text := func(name string) string {
+		nodes := []string{"{name: primary, dsn: 'host=127.0.0.1 port=1'}", "{name: stays, dsn: 'host=127.0.0.1 port=1'}"}
+		for i := range config.MostReplicas - 1 {
+			nodes = append(nodes, fmt.Sprintf("{name: %s%d, dsn: 'host=127.0.0.1 port=1'}", name, i))
+		}
+		return fleetText(nodes)
+	}
+	r := start(t, configured(t, text("old")))
+	if status, answer := r.do("POST", "/api/v1/breakers/stays", `{"state":"forced_open","reason":"to see that it stays"}`); status != http.StatusOK {
+		t.Fatal(status, answer)
+	}
+	for _, name := range []string{"new", "old"} {
+		if got := r.reload("listen: 127.0.0.1:0\n" + text(name)); !got.OK {
+			t.Fatalf("to %s: got %+v, want it taken", name, got)
+		}
+		s := r.status()
+		if len(s.Replicas) != config.MostReplicas || s.state("stays") != "forced_open" {
+			t.Errorf("to %s: got %d replicas and %s, want %d and forced_open", name, len(s.Replicas), s.state("stays"), config.MostReplicas)
+		}
+		for i := range config.MostReplicas - 1 {
+			if s.state(fmt.Sprint(name, i)) == "absent" {
+				t.Errorf("%s%d is not there", name, i)
+			}
+		}
 	}
 }

@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // What may be shown nowhere, by where it stands in the configuration.
@@ -34,7 +37,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		fmt.Fprintf(w, "%s %s %s", r.Header.Get("Authorization"), r.URL, r.URL.Query())
 	}))
 	t.Cleanup(echo.Close)
-	file := configured(t, fleetText(lines)+"auth: {bearer_token_file: token}\nlog: {level: debug}\n"+
+	file := configured(t, fleetText(lines)+"auth: {bearer_token_file: token, open: [replica]}\nlog: {level: debug}\n"+
 		"dead_letters: {letters: 100}\nconsumers:\n- {name: a, url: '"+echo.URL+"/"+known["path"]+"?key="+known["query"]+"', bearer_token_file: bearer}\n")
 	write(t, filepath.Join(filepath.Dir(file), "token"), known["token"]+"\n")
 	write(t, filepath.Join(filepath.Dir(file), "bearer"), known["bearer"]+"\n")
@@ -56,6 +59,8 @@ func TestNoSecretIsShown(t *testing.T) {
 		}
 	}
 	events := stream(t, r)
+	openToAll(t, r, "r1", fleet.Nodes()[1].DSN)
+	openToAll(t, r, "r2", "host=127.0.0.1 port=1 user=nobody dbname=nothing")
 	for range 3 {
 		event := `{"specversion":"1.0","id":"1","source":"test","type":"order.paid","data":"` + known["payload"] + `"}`
 		if status, answer := r.do("POST", "/api/v1/emit", event, "Content-Type", "application/cloudevents+json"); status != http.StatusAccepted {
@@ -92,6 +97,32 @@ func TestNoSecretIsShown(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// openToAll looks at what is told of a replica that is down without a credential: what kind of failure it is, and neither user, database, host nor port. Who has the
+// credential is told them.
+func openToAll(t *testing.T, r *running, name, dsn string) {
+	t.Helper()
+	token := r.token
+	r.token = ""
+	var said string
+	r.eventually(name+" is known to be down", func() bool {
+		_, said = r.do("GET", "/replica/"+name, "")
+		return strings.Contains(said, "unreachable: connection refused") // at first it is lost
+	})
+	r.token = token
+	c, err := pgconn.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hidden := range []string{c.User, c.Database, c.Host, strconv.Itoa(int(c.Port))} {
+		if strings.Contains(said, hidden) {
+			t.Errorf("%q is shown without a credential: %q", hidden, said)
+		}
+	}
+	if _, status := r.do("GET", "/api/v1/status", ""); !strings.Contains(status, c.Host) {
+		t.Errorf("status: no host in %s", status)
 	}
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/breakwater-go/breakwater/cmd/breakwater/internal/api"
 )
 
-// stop ends the process in order. It first says that it is not ready and goes on serving, for balancers to notice; then emits are refused
+// stop ends the process in order. It first says that it is not ready and goes on serving for delay, for balancers to notice; then emits are refused
 // and those under way end, or are stored; then the clients are told, and the stores closed. Nothing that was acknowledged is lost (REQ-E7).
-func (d *daemon) stop() error {
+func (d *daemon) stop(delay time.Duration) error {
 	c := d.inForce.Load().Daemon.Shutdown
 	d.unready.Store(&errStopping)
 	d.tellManager(d.notify.Stopping("draining"))
 	d.hub.Publish(api.Event{Kind: api.KindStop, Text: "the process ends"})
-	time.Sleep(c.Delay)
+	time.Sleep(delay)
 	ctx, cancel := context.WithTimeout(context.Background(), c.Deadline)
 	defer cancel()
 	if err := d.parts.drain(ctx); err != nil {

@@ -20,7 +20,7 @@ type AgentConfig struct {
 	Set func() *replica.Set
 	// MaxStaleness is the bound of the reads that the proxy sends. Default: that of the Set.
 	MaxStaleness time.Duration
-	// Redact takes secrets out of the reason, which may quote a server. Default: none.
+	// Redact takes secrets out of the reason, which may be an operator's words. Default: none.
 	Redact func(string) string
 	// Clients is how many checks may be under way at once; what exceeds it is closed unanswered, which changes nothing in HAProxy. Default: 256.
 	Clients int
@@ -192,5 +192,5 @@ func (a *Agent) words(name string) string {
 	} else if v.Condition == replica.Unreachable || v.Condition == replica.NoSample {
 		word = "down"
 	}
-	return fmt.Sprintf("%s #%v: %s", word, v.Condition, oneLine(redacted(a.config.Redact, v.Detail)))
+	return fmt.Sprintf("%s #%v: %s", word, v.Condition, oneLine(redacted(a.config.Redact, why(set, name, &v))))
 }

@@ -2,15 +2,21 @@ package proxycheck
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/internal/fleettest"
@@ -22,22 +28,34 @@ type server struct {
 	replica  bool
 	position *atomic.Uint64
 	down     atomic.Bool
+	slow     atomic.Bool // it does not answer
+	barred   atomic.Bool // the sampling role may not see what it must
 }
+
+// errDown is as a driver tells that nobody listens.
+var errDown = fmt.Errorf("failed to connect to `user=app database=shop`:\n\tdb1:5432: %w", syscall.ECONNREFUSED)
 
 func (s *server) connect(context.Context) (replica.Conn, error) {
 	if s.down.Load() {
-		return nil, errors.New("connection\nrefused")
+		return nil, errDown
 	}
 	return s, nil
 }
 
-func (s *server) Look(context.Context) (replica.Look, error) {
+func (s *server) Look(ctx context.Context) (replica.Look, error) {
 	if s.down.Load() {
-		return replica.Look{}, errors.New("connection\nrefused")
+		return replica.Look{}, errDown
+	}
+	if s.slow.Load() {
+		<-ctx.Done()
+		return replica.Look{}, ctx.Err()
 	}
 	look := replica.Look{SystemID: "1", Instance: "primary", Timeline: 1, Position: s.position.Load()}
 	if s.replica {
 		look.Instance, look.InRecovery = "r1", true
+		if s.barred.Load() {
+			look.MissingRights = `GRANT pg_monitor TO "app"`
+		}
 	}
 	return look, nil
 }
@@ -105,7 +123,7 @@ func TestHandler(t *testing.T) {
 	}
 	r1.down.Store(true)
 	fleettest.Eventually(t, "r1 is unreachable", func() bool { return get(t, set, "GET", "/replica/r1").Code == 503 })
-	if h := want("GET", "/replica/r1", 503, "unreachable: "); h.Get("Breakwater-Condition") != "unreachable" {
+	if h := want("GET", "/replica/r1", 503, "unreachable: connection refused"); h.Get("Breakwater-Condition") != "unreachable" {
 		t.Errorf("got %v", h)
 	}
 	if w := get(t, nil, "GET", "/replica/r1"); w.Code != 404 {
@@ -171,7 +189,7 @@ func TestAgent(t *testing.T) {
 	want("r1\n", "up 10%\n") // the slow start, which an hour makes stand still
 	r1.down.Store(true)
 	fleettest.Eventually(t, "r1 is unreachable", func() bool { return strings.HasPrefix(ask(t, address, "r1\n"), "down #unreachable: ") })
-	want("r1\n", "down #unreachable: ")
+	want("r1\n", "down #unreachable: connection refused\n")
 }
 
 // The bound of the reads that the proxy sends is the agent's.
@@ -262,20 +280,84 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// REQ-O4: the reason may quote a server that quotes what it was sent, and both checks are served without a credential.
+// REQ-O4: both checks are served without a credential. They tell the kind of a failure, and not what a server or its driver said; of an operator's words they
+// leave out what is secret.
 func TestNoSecretInAReason(t *testing.T) {
-	set, r1 := newSet(t, nil)
-	r1.down.Store(true)
-	hide := func(text string) string { return strings.ReplaceAll(text, "refused", "…") }
+	set, r1 := newSet(t, func(s *replica.Settings) { s.Open.Base, s.Open.Max = time.Hour, time.Hour })
+	hide := func(text string) string { return strings.ReplaceAll(text, "hunter2", "…") }
 	h := http.NewServeMux()
 	h.Handle("/replica/{name}", Handler(func() *replica.Set { return set }, hide))
 	_, address := serve(t, AgentConfig{Set: func() *replica.Set { return set }, Redact: hide})
-	fleettest.Eventually(t, "r1 is unreachable", func() bool { return strings.HasPrefix(ask(t, address, "r1\n"), "down #unreachable: ") })
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/replica/r1", http.NoBody))
-	for _, got := range []string{w.Body.String(), ask(t, address, "r1\n")} {
-		if !strings.Contains(got, "unreachable") || strings.Contains(got, "refused") {
-			t.Errorf("got %q, want it without what is secret", got)
+	both := func(want string, never ...string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/replica/r1", http.NoBody))
+		for _, got := range []string{w.Body.String(), ask(t, address, "r1\n")} {
+			if !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			for _, secret := range never {
+				if strings.Contains(got, secret) {
+					t.Errorf("got %q, want it without %q", got, secret)
+				}
+			}
 		}
 	}
+	until := func(prefix string) {
+		t.Helper()
+		fleettest.Eventually(t, prefix, func() bool { return strings.HasPrefix(ask(t, address, "r1\n"), prefix) })
+	}
+	r1.down.Store(true)
+	until("down #unreachable: ")
+	both("unreachable: connection refused", "shop", "5432")
+	r1.down.Store(false)
+	r1.barred.Store(true)
+	until("fail #no_rights: ")
+	both("no_rights: its sampling role lacks pg_monitor", "app")
+	r1.barred.Store(false)
+	until("fail #open: ") // the breaker remembers the error
+	both("open: breaker open: unreachable", "shop", "5432")
+	fleettest.Must(t, set.Breaker("r1").Force(breaker.ForcedOpen, "the password was hunter2"))
+	both("the password was …", "hunter2")
+}
+
+// REQ-O4: the kind of each failure that a driver tells.
+func TestFailure(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	timeout := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{refused, "connection refused"},
+		{timeout, "timed out"},
+		{fmt.Errorf("connect: %w", context.DeadlineExceeded), "timed out"},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, "no route to it"},
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, "connection lost"},
+		{io.ErrUnexpectedEOF, "connection lost"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Name: "db1"}}, "its name could not be resolved"},
+		{&tls.CertificateVerificationError{Err: errors.New("of db1")}, "its certificate was not accepted"},
+		{errors.Join(refused, &pgconn.PgError{Code: "28P01", Message: `user "app"`}), "authentication failed (SQLSTATE 28P01)"},
+		{&pgconn.PgError{Code: "3D000"}, "the database does not exist (SQLSTATE 3D000)"},
+		{&pgconn.PgError{Code: "42501"}, "its role lacks a right (SQLSTATE 42501)"},
+		{&pgconn.PgError{Code: "53300"}, "too many connections (SQLSTATE 53300)"},
+		{&pgconn.PgError{Code: "57014"}, "the query was cancelled (SQLSTATE 57014)"},
+		{&pgconn.PgError{Code: "57P03"}, "it is starting up or shutting down (SQLSTATE 57P03)"},
+		{&pgconn.PgError{Code: "XX000", Message: "db1"}, "it answered with an error (SQLSTATE XX000)"},
+		{errors.New("something of db1"), "the sample failed"},
+		{nil, "the sample failed"},
+	} {
+		if got := failure(c.err); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// REQ-O4: a sample that runs out of time is told as such.
+func TestASampleThatTimesOut(t *testing.T) {
+	set, r1 := newSet(t, nil)
+	r1.slow.Store(true)
+	fleettest.Eventually(t, "r1 has timed out", func() bool {
+		return strings.Contains(get(t, set, "GET", "/replica/r1").Body.String(), "unreachable: timed out")
+	})
 }

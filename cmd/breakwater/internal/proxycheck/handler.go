@@ -16,7 +16,7 @@ import (
 // Handler answers GET, HEAD and OPTIONS of /replica/{name}: 200 if the replica may take reads, else 503, with one line of text and the headers
 // Breakwater-Condition, Breakwater-Share (0 to 1) and, where it is bounded, Breakwater-Staleness (seconds). max_staleness=2s in the URL asks by the read's own bound; 0 or no
 // duration is 400, as is a query that cannot be read. A name that no replica has is 404, as all are where set returns nil. redact takes secrets out of the reason,
-// which may quote a server; nil: none. Mount it by a pattern with {name}, for every method.
+// which may be an operator's words; nil: none. Mount it by a pattern with {name}, for every method.
 func Handler(set func() *replica.Set, redact func(string) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()
@@ -60,7 +60,7 @@ func judge(h http.Header, set *replica.Set, req *http.Request) (status int, text
 	if verdict.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(verdict.RetryAfter.Seconds())+1))
 	}
-	return http.StatusServiceUnavailable, fmt.Sprintf("%s takes no reads: %v: %s", name, verdict.Condition, verdict.Detail)
+	return http.StatusServiceUnavailable, fmt.Sprintf("%s takes no reads: %v: %s", name, verdict.Condition, why(set, name, &verdict))
 }
 
 // boundOf is the read's own bound, 0 for that of the set.
