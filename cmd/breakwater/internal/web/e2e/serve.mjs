@@ -158,7 +158,7 @@ test('a consumer refuses triggers: their letters are parked and looked at, one i
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: /^Discard order/ }).first().click();
   await confirm(page, 'Discard', { Reason: 'sent by hand', 'Type ledger to confirm': 'ledger' });
-  await event(page, 'sent by hand');
+  await event(page, '1 letter of ledger discarded: sent by hand');
   await stored(page, 'ledger', 7);
   consumers.ledger.status = 204;
   const before = consumers.ledger.taken.length;
