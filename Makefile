@@ -40,9 +40,10 @@ race: deps ## Race detector over the tests, but those of RACE_SKIP; COUNT=10 rep
 	GORACE=halt_on_error=1 go test -race -timeout $(if $(filter 1,$(COUNT)),20m,120m) -count=$(COUNT) $$(go list work | grep -vE '/($(RACE_SKIP))$$')
 
 .PHONY: page
-page: ## The page in headless Chromium, against a stand-in of the lab; installs Chromium and Node.js where it can
+page: ## The page in headless Chromium, against a stand-in of the lab, then a daemon's (tools/page-test.sh --serve); installs Chromium and Node.js where it can
 	@tools/install.sh chromium npm
 	tools/page-test.sh
+	tools/page-test.sh --serve
 
 .PHONY: leaks
 leaks: deps ## Every test with the goroutine-leak profile, which its TestMain then asks

@@ -1,13 +1,13 @@
 #!/bin/sh
-# The end-to-end tests of the page in headless Chromium: against a stand-in of the lab, and with --lab against the program's own with a
-# simulated fleet; --shots takes the pictures of docs/page.md. Fails where Chromium or node is missing and cannot be installed. Further arguments go to `node --test`.
+# The end-to-end tests of the page in headless Chromium: against a stand-in of the lab, with --lab against the program's own with a
+# simulated fleet, with --serve against the daemon; --shots takes the pictures of docs/page.md. Fails where Chromium or node is missing and cannot be installed. Further arguments go to `node --test`.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 e2e=$root/cmd/breakwater/internal/web/e2e
-own_lab=
+what=
 case ${1-} in
---lab | --shots) own_lab=$1 && shift ;;
+--lab | --serve | --shots) what=$1 && shift ;;
 esac
 
 need() { # program, package of apt
@@ -32,12 +32,11 @@ end() {
 	rm -rf "$work"
 }
 trap end EXIT INT TERM
-(cd "$root/cmd/breakwater" && go build -o "$work/standin" ./internal/web/e2e/standin)
-STANDIN=$work/standin
-export STANDIN
+build() { # name, package of cmd/breakwater
+	(cd "$root/cmd/breakwater" && go build -o "$work/$1" "$2")
+}
 
-if [ -n "$own_lab" ]; then
-	(cd "$root/cmd/breakwater" && go build -o "$work/breakwater" .)
+lab() { # starts the program's own and waits for its address
 	: >"$work/err"
 	"$work/breakwater" lab --fleet simulated --headless --listen 127.0.0.1:0 >"$work/out" 2>"$work/err" &
 	lab_pid=$!
@@ -49,12 +48,24 @@ if [ -n "$own_lab" ]; then
 	done
 	[ -n "$PAGE_URL" ] || { echo "page-test: the lab printed no address" >&2; cat "$work/err" >&2; exit 1; }
 	export PAGE_URL
-	if [ "$own_lab" = --shots ]; then
-		node shots.mjs
-	else
-		node --test --test-concurrency=1 "$@" lab.test.mjs
-	fi
+}
+
+if [ -z "$what" ]; then
+	build standin ./internal/web/e2e/standin
+	export STANDIN="$work/standin"
+	# shellcheck disable=SC2086 # PAGE_TESTS is some of the files, separated by spaces
+	node --test --test-concurrency=2 "$@" ${PAGE_TESTS:-./*.test.mjs}
 	exit
 fi
-# shellcheck disable=SC2086 # PAGE_TESTS is some of the files, separated by spaces
-node --test --test-concurrency=2 "$@" ${PAGE_TESTS:-./*.test.mjs}
+build breakwater .
+case $what in
+--serve) BREAKWATER=$work/breakwater node --test "$@" serve.mjs ;;
+--lab)
+	lab
+	node --test --test-concurrency=1 "$@" lab.test.mjs
+	;;
+--shots)
+	lab
+	node shots.mjs
+	;;
+esac

@@ -183,7 +183,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.done(w, Event{Scope: ScopeConsumer, Name: asked.Consumer, Count: uint64(n), Text: fmt.Sprintf("replay of %d letters of %s", n, asked.Consumer)}, &n)
+	s.done(w, Event{Scope: ScopeConsumer, Name: asked.Consumer, Count: uint64(n), Text: "replay of " + lettersOf(asked.Consumer, n)}, &n)
 	return nil
 }
 
@@ -214,9 +214,16 @@ func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.done(w, Event{
-		Scope: ScopeConsumer, Name: asked.Consumer, Count: uint64(n), Text: because(fmt.Sprintf("%d letters of %s discarded", n, asked.Consumer), asked.Reason),
+		Scope: ScopeConsumer, Name: asked.Consumer, Count: uint64(n), Text: because(lettersOf(asked.Consumer, n)+" discarded", asked.Reason),
 	}, &n)
 	return nil
+}
+
+func lettersOf(consumer string, n int) string {
+	if n == 1 {
+		return "1 letter of " + consumer
+	}
+	return fmt.Sprintf("%d letters of %s", n, consumer)
 }
 
 // asFilter is a LetterFilter as it comes: what is there and selects nothing is a fault, for it would select any.

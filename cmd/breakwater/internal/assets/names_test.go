@@ -2,6 +2,7 @@ package assets
 
 import (
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -141,6 +142,25 @@ func TestNamesExist(t *testing.T) {
 		for _, fault := range s.faults(r.Expr) {
 			t.Errorf("alert %s: %s", r.Alert, fault)
 		}
+	}
+}
+
+// TestNamesOfThePage: so is what the page gives to copy, one expression a line.
+func TestNamesOfThePage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../web/static/js/promql.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := exported(t)
+	given := regexp.MustCompile("=> [`'](.*)[`'],").FindAllStringSubmatch(string(text), -1)
+	for _, m := range given {
+		for _, fault := range s.faults(regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(m[1], `""`)) {
+			t.Errorf("%s: %s", fault, m[1])
+		}
+	}
+	if lines := strings.Count(string(text), "=> `") + strings.Count(string(text), "=> '"); lines == 0 || len(given) != lines {
+		t.Errorf("%d expressions of %d were read", len(given), lines)
 	}
 }
 

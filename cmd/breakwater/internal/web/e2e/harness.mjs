@@ -1,5 +1,5 @@
-// What the tests share: a stand-in of the lab (or a process that runs already, PAGE_URL), headless Chromium, and pages that may ask
-// nothing of any other origin.
+// What the tests share: a stand-in of the lab (or a process that runs already, PAGE_URL), the daemon, headless Chromium, and pages that
+// may ask nothing of any other origin.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,6 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 
-const standinPath = process.env.STANDIN ?? fail('STANDIN is not set: run tools/page-test.sh');
 const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
 function fail(message) {
@@ -17,12 +16,17 @@ function fail(message) {
 
 export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
 
-// standin starts one and answers with its address and process.
-export async function standin(...flags) {
-  const child = spawn(standinPath, flags, { stdio: ['ignore', 'pipe', 'inherit'] });
+const program = (name) => process.env[name] ?? fail(`${name} is not set: run tools/page-test.sh`);
+
+// standin starts one and answers with its address and process; daemon starts the program's own, by a configuration file.
+export const standin = (...flags) => start(program('STANDIN'), flags, 'inherit');
+export const daemon = (file) => start(program('BREAKWATER'), ['serve', '--config', file], 'ignore');
+
+async function start(path, flags, log) {
+  const child = spawn(path, flags, { stdio: ['ignore', 'pipe', log] });
   const lines = createInterface({ input: child.stdout });
-  const [url] = await Promise.race([once(lines, 'line'), once(child, 'exit').then(() => fail('the stand-in ended at once'))]);
-  return { url, child, stop: () => end(child) };
+  const [line] = await Promise.race([once(lines, 'line'), once(child, 'exit').then(() => fail(`${path} ended at once`))]);
+  return { url: line.match(/http:\S+/)[0], child, stop: () => end(child) };
 }
 
 async function end(child) {

@@ -139,7 +139,7 @@ test('dead letters: looked at, filtered, viewed as text, replayed one and all, d
   await page.getByRole('button', { name: 'Look again' }).click();
   await page.getByRole('button', { name: /^Replay [^at]/ }).first().click();
   await page.locator('dialog[open]').getByRole('button', { name: 'Replay' }).click();
-  await event(page, 'replay of 1 letters of webhooks');
+  await event(page, 'replay of 1 letter of webhooks');
   await page.locator('#heal').click();
   await lot.getByRole('button', { name: 'Replay all' }).click();
   await page.locator('dialog[open]').getByRole('button', { name: 'Replay' }).click();

@@ -16,10 +16,10 @@ const shoot = async (name, options = {}) => {
 await live(page);
 const status = await page.evaluate(async () => (await fetch('api/v1/status')).json());
 const [replica, consumer] = [status.replicas[1].name, status.consumers[1].name];
-await settle(Math.max(0, 40_000 - (Date.parse(status.at) - Date.parse(status.started)))); // so that the charts have something to show
 for (const { name } of status.consumers) { // a busy machine is not to open what nobody broke
   await page.evaluate((who) => fetch(`api/v1/breakers/${who}`, { method: 'PATCH', headers: { 'Content-Type': 'application/json' }, body: '{"slow_ms":150}' }), name);
 }
+await settle(Math.max(0, 75_000 - (Date.parse(status.at) - Date.parse(status.started)))); // so that the charts are full, and the start is no part of them
 await page.getByRole('button', { name: '1 min', exact: true }).click();
 await page.getByLabel('For how long').selectOption('60');
 await fault(page, 'slow', consumer).click();

@@ -93,7 +93,7 @@ func (p *play) Force(name string, to breaker.State, reason string) error {
 	}
 	n := t.nodes[i]
 	n.Breaker.ConsecutiveFailures, n.reopens = 0, 0
-	t.to(n, to, api.Reason{Rule: "forced", Text: "by hand: " + reason}, time.Now())
+	t.to(n, to, api.Reason{Rule: breaker.RuleForced, Text: "by hand: " + reason}, time.Now())
 	return nil
 }
 

@@ -120,7 +120,7 @@ func (t *tide) judge(n *node, now time.Time) {
 		}
 	case breaker.Open:
 		if now.Sub(b.Since) > time.Duration(b.OpenPeriodMS)*time.Millisecond {
-			t.to(n, breaker.HalfOpen, api.Reason{Rule: "open_period", Text: "the open period is over"}, now)
+			t.to(n, breaker.HalfOpen, api.Reason{Rule: breaker.RuleOpenPeriodOver, Text: breaker.RuleOpenPeriodOver}, now)
 			b.ProbesInFlight, n.closing = 1, 0
 		}
 	case breaker.HalfOpen:
@@ -134,7 +134,7 @@ func (t *tide) judge(n *node, now time.Time) {
 		}
 		n.reopens, n.rampFrom = 0, now
 		b.ProbesInFlight, b.ConsecutiveFailures = 0, 0
-		t.to(n, breaker.Closed, api.Reason{Rule: "recovered", Text: "1 probe succeeded, lag 0.02 s"}, now)
+		t.to(n, breaker.Closed, api.Reason{Rule: breaker.RuleRecovered, Text: "1 probe succeeded, lag 0.02 s"}, now)
 	default:
 	}
 }

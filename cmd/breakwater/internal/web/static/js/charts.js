@@ -139,17 +139,24 @@ function options(one, width) {
     width, height, padding: [8, 6, 0, 0], legend: { show: false },
     cursor: { sync: { key: 'breakwater', setSeries: false }, drag: { x: false, y: false }, points: { show: false }, y: false },
     scales: { x: { time: true, auto: false }, y: one.def.log ? { auto: false, distr: 4, asinh: 50 } : { auto: false } },
-    axes: [{ ...axis, size: 24, space: 90, values: (u, splits) => splits.map((t) => clock(t * 1000)) }, { ...axis, size: gutter, gap: 6, space: 26, filter: (u, splits) => splits, splits: one.def.log ? decades : undefined, values: (u, splits) => splits.map((v) => one.def.format(v)) }],
+    axes: [{ ...axis, size: 24, space: 90, values: clocks }, { ...axis, size: gutter, gap: 6, space: 26, filter: (u, splits) => splits, splits: one.def.log ? decades : undefined, values: (u, splits) => splits.map((v) => one.def.format(v)) }],
     series: [{}, ...one.series.map((line, i) => look(one, line, i))],
     bands: bands(one),
     hooks: { setCursor: [(u) => cursor(one, u)], draw: [(u) => lines(one, u)] },
   };
 }
 
+// clocks are the marks of time, but for one that the edge would cut off.
+function clocks(u, splits) {
+  const { min, max } = u.scales.x;
+  const last = max - (22 * (max - min)) / u.width;
+  return splits.map((t) => (t > last ? '' : clock(t * 1000)));
+}
+
 // decades are the marks of an axis that is short for long values.
 function decades(u, axis, min, max) {
-  const marks = max > 20000 ? [0, 100, 1000, 10000, 60000] : [0, 100, 500, 2000, 10000];
-  return max < 400 ? [0, 10, 50, 100, 200].filter((v) => v <= max) : marks.filter((v) => v <= max);
+  const marks = max > 20000 ? [0, 100, 1000, 10000, 60000] : max >= 400 ? [0, 100, 500, 2000, 10000] : max > 60 ? [0, 50, 100, 200] : [0, 10, 25, 50];
+  return marks.filter((v) => v <= max);
 }
 
 function look(one, line) {
@@ -179,6 +186,7 @@ function lines(one, u) {
     ctx.fillStyle = color(line.color);
     ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
     ctx.textAlign = 'left';
+    ctx.textBaseline = 'alphabetic'; // axes leave another
     ctx.fillText(line.label, bbox.left + 5 * ratio, y + (line.below ? 12 : -4) * ratio);
   }
   for (const e of view().events) {
