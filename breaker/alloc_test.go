@@ -70,7 +70,7 @@ func TestDocumentedSizes(t *testing.T) {
 	}{
 		{"Permit", unsafe.Sizeof(Permit{}), 32},
 		{"Breaker", unsafe.Sizeof(Breaker{}), 640}, // its size class,
-		{"stripes", unsafe.Sizeof(striped{}), 2048},
+		{"stripes", unsafe.Sizeof(stripes{}), 2048},
 		{"time window", unsafe.Sizeof(timeWindow{}), 256},
 	} {
 		t.Logf("%s: %d bytes", tc.name, tc.got)

@@ -12,7 +12,7 @@ import (
 // its methods may be called at any time from any goroutine, from callbacks too.
 type Breaker struct {
 	word     uint64                   //nolint:modernize // layout in state.go; read by loadWord, written by storeWord and only under mu: with an atomic.Uint64, Allow would not be inlined
-	striped  atomic.Pointer[striped]  // the cells of a busy breaker, nil until then; set once, under mu
+	stripes  atomic.Pointer[stripes]  // the cells of a busy breaker, nil until then; set once, under mu
 	name     string                   // immutable after New
 	clock    clock                    // immutable after New
 	settings atomic.Pointer[settings] // replaced only under mu; what it points to is immutable

@@ -9,7 +9,7 @@ import (
 //
 //	bits 0..23   generation, modulo 2^24, written only under Breaker.mu
 //	bits 24..62  successes, cumulative, modulo 2^39
-//	bit  63      the count is full: a success sets it, spread clears it
+//	bit  63      the count is full: a success sets it, makeRoom clears it
 //
 // The result of the add tells whether the generation of the call still holds;
 // if not, the adder takes its one away again. The count is above the
@@ -31,16 +31,16 @@ const (
 	countBits = 39
 	countMask = 1<<countBits - 1
 
-	stripes = 16
+	stripeCount = 16
 
 	// cellRoom is how many successes a breaker counts, however long that takes, before it has stripes: 2 KB are too
 	// much for one that is seldom called.
 	cellRoom = 1 << 16
 )
 
-// A striped is the cells of a breaker that is often called. Two goroutines on different processors meet in one
+// Stripes are the cells of a breaker that is often called. Two goroutines on different processors meet in one
 // of them once in 16 times.
-type striped [stripes]struct {
+type stripes [stripeCount]struct {
 	cell
 
 	_ [lineSize - unsafe.Sizeof(cell{})]byte
@@ -53,7 +53,7 @@ const lineSize = 128
 // near is a cell that this goroutine has to itself, most likely, if here is the address of something on its stack:
 // Go names no processor, and this costs nothing to ask (docs/adr/0030).
 func (b *Breaker) near(here uintptr) *cell {
-	if s := b.striped.Load(); s != nil {
+	if s := b.stripes.Load(); s != nil {
 		return &s[stripeOf(here)].cell
 	}
 	return &b.cell
@@ -61,7 +61,7 @@ func (b *Breaker) near(here uintptr) *cell {
 
 // stripeOf spreads stacks of 2 to 64 KB, which lie side by side, over the stripes: nine times an address is the sum of it and
 // of itself three bits higher, one multiplication that a processor has for addresses.
-func stripeOf(here uintptr) uintptr { return here * 9 >> 14 % stripes }
+func stripeOf(here uintptr) uintptr { return here * 9 >> 14 % stripeCount }
 
 // count adds a success of a call that was admitted under word, and reports whether it fits: into the cell as it was
 // before, which is what the processor tells.
@@ -69,7 +69,7 @@ func (c *cell) count(word uint64) bool {
 	return fits(c.word.Add(cellOne)-cellOne, word)
 }
 
-// fits reports whether the word of a cell is of the generation of a permit's word, and not full. If not, misfit does
+// fits reports whether the word of a cell is of the generation of a permit's word, and not full. If not, amend does
 // the rest.
 func fits(sum, word uint64) bool { return (sum^word)&(cellGenMask|cellFull) == 0 }
 
@@ -77,15 +77,15 @@ func fits(sum, word uint64) bool { return (sum^word)&(cellGenMask|cellFull) == 0
 // permit's word.
 func sameGeneration(sum, word uint64) bool { return (sum^word)&cellGenMask == 0 }
 
-// misfit is what remains to do for a success that a cell has counted and that does not fit. It looks at the cell
+// amend is what remains to do for a success that a cell has counted and that does not fit. It looks at the cell
 // again: a success that filled it, and whose generation has ended since, is late.
-func (b *Breaker) misfit(c *cell, word uint64) {
+func (b *Breaker) amend(c *cell, word uint64) {
 	now := c.word.Load()
 	if !sameGeneration(now, word) {
 		b.undo(c)
 	}
 	if now&cellFull != 0 {
-		b.spread(c)
+		b.makeRoom(c)
 	}
 }
 
@@ -95,14 +95,14 @@ func (b *Breaker) undo(c *cell) {
 	b.late.Add(1)
 }
 
-// spread gives the breaker its stripes, and room to a cell that is full. Whoever does not get the lock leaves it
+// makeRoom gives the breaker its stripes, and room to a cell that is full. Whoever does not get the lock leaves it
 // to the next one: the closed path never waits.
-func (b *Breaker) spread(c *cell) {
+func (b *Breaker) makeRoom(c *cell) {
 	if !b.mu.TryLock() {
 		return
 	}
 	defer b.mu.Unlock()
-	if b.striped.Load() == nil {
+	if b.stripes.Load() == nil {
 		b.stripeLocked()
 	}
 	if c.word.Load()&cellFull != 0 {
@@ -113,19 +113,19 @@ func (b *Breaker) spread(c *cell) {
 // stripeLocked makes the stripes. Each begins with some successes more than the one before, which the first cell gives,
 // so that they do not all look at the clock at once where they are used in turn (Breaker.sampling).
 func (b *Breaker) stripeLocked() {
-	s := new(striped)
+	s := new(stripes)
 	for i := range s {
-		given := uint64(i * maxSampling / stripes * cellOne)
+		given := uint64(i * maxSampling / stripeCount * cellOne)
 		b.cell.word.Add(-given)
 		s[i].word.Store(given | generationOf(b.loadWord())&cellGenMask)
 	}
-	b.striped.Store(s)
+	b.stripes.Store(s)
 }
 
 // cellsLocked calls f with every cell.
 func (b *Breaker) cellsLocked(f func(*cell)) {
 	f(&b.cell)
-	if s := b.striped.Load(); s != nil {
+	if s := b.stripes.Load(); s != nil {
 		for i := range s {
 			f(&s[i].cell)
 		}

@@ -20,7 +20,7 @@ func TestStripesAgreeWithAPlainCount(t *testing.T) {
 		}
 		fuller += m.fuller
 		opened += m.b.Stats().Openings
-		if m.b.striped.Load() != nil {
+		if m.b.stripes.Load() != nil {
 			grown++
 		}
 	}
@@ -153,7 +153,7 @@ func (m *cellModel) succeed(p *Permit) {
 	c, word := m.cell(), p.word
 	if !c.count(word) {
 		m.fill()
-		m.b.misfit(c, word)
+		m.b.amend(c, word)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 func busy(t *testing.T, c Config) (*Breaker, *hookClock) {
 	t.Helper()
 	b, clk := newHooked(t, c)
-	b.spread(&b.cell)
-	if b.striped.Load() == nil {
+	b.makeRoom(&b.cell)
+	if b.stripes.Load() == nil {
 		t.Fatal("no stripes")
 	}
 	return b, clk
@@ -23,7 +23,7 @@ func busy(t *testing.T, c Config) (*Breaker, *hookClock) {
 // countIn is what Done does for a success, in a cell of the test's choice.
 func countIn(b *Breaker, c *cell, word uint64) {
 	if !c.count(word) {
-		b.misfit(c, word)
+		b.amend(c, word)
 	}
 }
 
@@ -31,11 +31,11 @@ func countIn(b *Breaker, c *cell, word uint64) {
 func TestBusyBreakerHasStripes(t *testing.T) {
 	b, _ := newHooked(t, Config{})
 	runN(t, b, cellRoom, nil)
-	if b.striped.Load() != nil {
+	if b.stripes.Load() != nil {
 		t.Errorf("stripes after %d successes, want them with the next one", cellRoom)
 	}
 	runN(t, b, 1, nil)
-	if b.striped.Load() == nil {
+	if b.stripes.Load() == nil {
 		t.Errorf("no stripes after %d successes", cellRoom+1)
 	}
 	runN(t, b, 99, nil)
@@ -49,7 +49,7 @@ func TestBusyBreakerHasStripes(t *testing.T) {
 func TestBusyTimedBreakerHasStripes(t *testing.T) {
 	b, _ := newHooked(t, Config{Rules: []Rule{FailureRateByTime{}}})
 	runN(t, b, cellRoom+100, nil)
-	if b.striped.Load() == nil {
+	if b.stripes.Load() == nil {
 		t.Errorf("no stripes after %d successes", cellRoom+100)
 	}
 	wantCounts(t, b, cellRoom+100, 0)
@@ -59,7 +59,7 @@ func TestBusyTimedBreakerHasStripes(t *testing.T) {
 // it counts, in whichever cell.
 func TestEveryCellMoves(t *testing.T) {
 	b, _ := busy(t, Config{})
-	cells := uint64(len(b.striped.Load())) + 1
+	cells := uint64(len(b.stripes.Load())) + 1
 	before := b.loadWord()
 	force(t, b)
 	after := b.loadWord()
@@ -73,9 +73,9 @@ func TestEveryCellMoves(t *testing.T) {
 func TestStripesBeginInTheGeneration(t *testing.T) {
 	b, _ := newHooked(t, Config{})
 	force(t, b)
-	b.spread(&b.cell)
+	b.makeRoom(&b.cell)
 	b.cellsLocked(func(c *cell) { countIn(b, c, b.loadWord()) })
-	wantCounts(t, b, uint64(len(b.striped.Load()))+1, 0)
+	wantCounts(t, b, uint64(len(b.stripes.Load()))+1, 0)
 }
 
 // The same for a breaker that goes on from what its Set remembers, beyond the generations that a cell can tell apart.
@@ -85,22 +85,22 @@ func TestStripesOfARestoredBreaker(t *testing.T) {
 	for range 2 { // before and after the cells begin with 0 again
 		force(t, b)
 		before := b.Stats().Successes
-		b.spread(&b.cell)
+		b.makeRoom(&b.cell)
 		b.cellsLocked(func(c *cell) { countIn(b, c, b.loadWord()) })
-		wantCounts(t, b, before+stripes+1, 0)
+		wantCounts(t, b, before+stripeCount+1, 0)
 	}
 }
 
 // A full cell whose generation ends before it gets room: the success is late, and the cell has room.
 func TestFullCellInAChangeOfState(t *testing.T) {
 	b, _ := busy(t, Config{})
-	c, word := &b.striped.Load()[5].cell, b.loadWord()
+	c, word := &b.stripes.Load()[5].cell, b.loadWord()
 	c.word.Add(cellFull)
 	if c.count(word) {
 		t.Fatal("a full cell had room")
 	}
 	force(t, b)
-	b.misfit(c, word)
+	b.amend(c, word)
 	wantCounts(t, b, 0, 1)
 	if c.word.Load()&cellFull != 0 {
 		t.Errorf("still full: %x", c.word.Load())
@@ -123,7 +123,7 @@ func TestSuccessInAnyCellEndsTheStreak(t *testing.T) {
 func TestFullCellGetsRoom(t *testing.T) {
 	b, _ := busy(t, Config{})
 	force(t, b)
-	for _, c := range []*cell{&b.cell, &b.striped.Load()[3].cell} {
+	for _, c := range []*cell{&b.cell, &b.stripes.Load()[3].cell} {
 		before := b.Stats().Successes
 		c.word.Add((countMask + 1 - c.word.Load()>>cellGenBits&countMask - 2) << cellGenBits) // two are missing
 		b.Stats()
@@ -149,12 +149,12 @@ func TestFullCellGetsRoom(t *testing.T) {
 // turn lets the next success of this goroutine be counted in the stripe beside the one before: each takes the word of
 // its neighbour.
 func turn(b *Breaker) {
-	s := b.striped.Load()
+	s := b.stripes.Load()
 	first := s[0].word.Load()
-	for i := range stripes - 1 {
+	for i := range stripeCount - 1 {
 		s[i].word.Store(s[i+1].word.Load())
 	}
-	s[stripes-1].word.Store(first)
+	s[stripeCount-1].word.Store(first)
 }
 
 // A time window sees each step of a steady stream, at whatever rate, also where its successes are counted in all
@@ -183,7 +183,7 @@ func TestTimeWindowSeesThatTheRateFell(t *testing.T) {
 		most  int
 	}{
 		"in turn":   {func() int { return 1 }, 2 * maxSampling},
-		"by chance": {func() int { return rng.IntN(stripes) }, stripes * (maxSampling - 1)},
+		"by chance": {func() int { return rng.IntN(stripeCount) }, stripeCount * (maxSampling - 1)},
 	} {
 		b, clk := busy(t, Config{Rules: []Rule{FailureRateByTime{}}})
 		call := func(pause time.Duration) {
@@ -214,10 +214,10 @@ func TestCountBetweenTwoLooks(t *testing.T) {
 	b, _ := busy(t, Config{})
 	want := uint64(0)
 	for _, n := range []uint64{1, 1 << 38, 1<<39 - 1<<33, 5} {
-		b.striped.Load()[2].word.Add(n << cellGenBits)
+		b.stripes.Load()[2].word.Add(n << cellGenBits)
 		want += n
 		wantCounts(t, b, want, 0)
-		b.striped.Load()[3].word.Add(^uint64(cellOne - 1))
+		b.stripes.Load()[3].word.Add(^uint64(cellOne - 1))
 		want--
 		wantCounts(t, b, want, 0)
 	}

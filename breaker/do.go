@@ -34,7 +34,7 @@ func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, err
 	g.word = 0
 	c := g.b.near(uintptr(unsafe.Pointer(&g)))
 	if !c.count(word) {
-		g.b.misfit(c, word)
+		g.b.amend(c, word)
 	}
 	return v, err
 }

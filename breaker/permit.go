@@ -34,7 +34,7 @@ func (p *Permit) Done(err error) {
 	p.word = 0 // not p.b: a pointer would cost a look at the write barrier
 	c := b.near(uintptr(unsafe.Pointer(p)))
 	if !c.count(word) {
-		b.misfit(c, word)
+		b.amend(c, word)
 	}
 }
 
@@ -125,7 +125,7 @@ func (b *Breaker) countSuccess(word uint64) {
 	c := b.near(uintptr(unsafe.Pointer(&word)))
 	sum := c.word.Add(cellOne)
 	if !fits(sum, word) {
-		b.misfit(c, word)
+		b.amend(c, word)
 	}
 	if word&timedFlag != 0 && sameGeneration(sum, word) && sum>>cellGenBits&b.sampling.Load() == 0 {
 		b.rollWindows()

@@ -101,7 +101,7 @@ func (s *ruleStress) change(c Config, over <-chan struct{}) {
 		}
 		s.b.Stats()
 		if i == 3 {
-			s.b.spread(&s.b.cell) // in the midst of it
+			s.b.makeRoom(&s.b.cell) // in the midst of it
 		}
 		select {
 		case <-over:

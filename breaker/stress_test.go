@@ -34,7 +34,7 @@ func stress(t *testing.T, busy bool) {
 		Classify: classifyTest,
 	})
 	if busy {
-		b.spread(&b.cell)
+		b.makeRoom(&b.cell)
 	}
 	var admitted, refused, running atomic.Int64
 	var wg sync.WaitGroup
