@@ -63,6 +63,23 @@ func floor() (loop, error) {
 	}, nil
 }
 
+// arithmetic waits for nothing: it takes twice as long where two goroutines run on one core. Locked adds do not, since
+// one thread of a core waits for its own while the other goes on.
+func arithmetic() (loop, error) {
+	return func(n int) (good int) {
+		a, b, c, d, e, f, g, h := 1, 2, 3, 4, 5, 6, 7, 8
+		for range n {
+			a, b, c, d = a<<1^a+1, b<<1^b+3, c<<1^c+5, d<<1^d+7
+			e, f, g, h = e<<1^e+9, f<<1^f+11, g<<1^g+13, h<<1^h+15
+			good++
+		}
+		if a^b^c^d^e^f^g^h == 0 { // never, but the compiler does not know
+			good--
+		}
+		return good
+	}, nil
+}
+
 // timedFloor is two looks at the clock and two atomic adds.
 func timedFloor() (loop, error) {
 	f, base := new(words), time.Now()

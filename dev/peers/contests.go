@@ -23,6 +23,7 @@ func closedContest() contest {
 	list := []contender{
 		theFloor(),
 		{id: "control", title: "control: a floor of its own for each goroutine", private: true, setup: floor},
+		{id: "arithmetic", title: "control: arithmetic without memory", private: true, setup: arithmetic},
 		us("allow_done", "Allow + Done", ours(c, closed, oursAllowDone)),
 		us("do", "Do", ours(c, closed, oursDo)),
 		peer("gobreaker_two_step", "gobreaker, Allow + done", gobreakerTwoStep(g, closed)),

@@ -39,9 +39,12 @@ func (r report) writeTable(w io.Writer) {
 		value := a.value(resultsOf(r.figures))
 		fmt.Fprintf(w, "| %s | %g | %s | %s |\n", a.title, a.atMost, number(value), a.judge(value))
 	}
-	if control := resultsOf(r.figures)["closed.control"]; quotient(control.two, control.one) > scales {
-		fmt.Fprintf(w, "\nEven the control took %s times as long a call on two processors as on one, and not half as long: they were not free, and the "+
-			"column of two processors with its aim says little.\n", number(quotient(control.two, control.one)))
+	for _, id := range []string{"closed.control", "closed.arithmetic"} {
+		control := resultsOf(r.figures)[id]
+		if over := quotient(control.two, control.one); over > scales {
+			fmt.Fprintf(w, "\nEven the %s took %s times as long a call on two processors as on one, and not half as long: they were not free, or are "+
+				"one core, and the column of two processors with its aim says little.\n", control.title, number(over))
+		}
 	}
 }
 

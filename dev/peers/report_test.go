@@ -110,12 +110,14 @@ func TestJSONIsOneLineThatNamesEveryFigure(t *testing.T) {
 }
 
 func TestTableSaysThatTheProcessorsWereBusy(t *testing.T) {
-	for two, want := range map[float64]bool{2.5: false, 5.5: true} {
-		r, got := sample(), new(strings.Builder)
-		r.figures[1].two = two
-		r.writeTable(got)
-		if said := strings.Contains(got.String(), "Even the control took 1.10 times"); said != want {
-			t.Errorf("a control of %v on two processors and 5 on one: said so is %v, want %v", two, said, want)
+	for _, id := range []string{"control", "arithmetic"} {
+		for two, want := range map[float64]bool{2.5: false, 5.5: true} {
+			r, got := sample(), new(strings.Builder)
+			r.figures[1].id, r.figures[1].title, r.figures[1].two = id, id, two
+			r.writeTable(got)
+			if said := strings.Contains(got.String(), "Even the "+id+" took 1.10 times"); said != want {
+				t.Errorf("%s of %v on two processors and 5 on one: said so is %v, want %v", id, two, said, want)
+			}
 		}
 	}
 }
