@@ -106,11 +106,11 @@ func isInvariant(failed string) bool {
 	return false
 }
 
-// isSpeed tells what depends on how fast the machine is.
+// isSpeed tells what depends on how fast the machine is, or is a share of the few reads that come at this rate.
 func isSpeed(failed string) bool {
 	for _, field := range []string{
 		"p95_during_ms", "time_to_open_ms is", "max_wait_ms", "reads is", "commits is", "bound_samples is",
-		"refusal_p999_ms", "writer_p50_during_ms", "crowd_wait_max_ms", "skipped", "heap_live", "by_class.sheddable.shed is", "waited is",
+		"refusal_p999_ms", "writer_p50_during_ms", "crowd_wait_max_ms", "skipped", "heap_live", "by_class.sheddable.shed is", "waited is", "ramp_share_",
 	} {
 		if strings.HasPrefix(failed, field) && !strings.Contains(failed, "null") {
 			return true
