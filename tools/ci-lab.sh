@@ -13,7 +13,6 @@ scenarios=(
   "--fleet postgres --scenario one-lagging"
   "--fleet postgres --scenario cut-off"
   "--fleet postgres --scenario one-dead"
-  "--fleet postgres --scenario all-lagging"
   "--fleet postgres --scenario own-writes"
 )
 consumers=(
@@ -22,7 +21,7 @@ consumers=(
   "--scenario crash --for ${CRASH_FOR:-5s}"
 )
 if [ -n "${MORE:-}${ONLY:-}" ]; then # what CI has no time for; tests run them on a simulated fleet
-  for name in frozen cold-cache primary-restart last-standing; do scenarios+=("--fleet postgres --scenario $name"); done
+  for name in all-lagging frozen cold-cache primary-restart last-standing; do scenarios+=("--fleet postgres --scenario $name"); done
   scenarios+=("--fleet postgres --scenario flapping --for ${FLAPPING_FOR:-40s}" "--fleet postgres --scenario healthy --for ${HEALTHY_FOR:-20s}" "--fleet postgres --scenario relapse" "--fleet postgres --scenario all-dead" "--fleet simulated --scenario one-lagging")
   consumers+=("--scenario partly-slow --for ${OUTAGE:-10s}" "--scenario failing-consumer --for ${SHORT:-4s}" "--scenario all-consumers-down")
 fi
