@@ -196,8 +196,8 @@ func parallelAllowDone(b *testing.B, c Config) {
 	})
 }
 
-// BenchmarkPadding shows what the padding of a Breaker buys: the same word and
-// cell on one line, and apart.
+// BenchmarkPadding shows what it costs that a word which calls read and a cell to which they add are on one
+// line, as in a Breaker until it has its stripes.
 func BenchmarkPadding(b *testing.B) {
 	b.Run("apart=true", func(b *testing.B) {
 		f := new(floor)
